@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import secrets
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.workers import MEASURED_S, Throughput, run_workers
+from benchmarks.processor_time import take_snapshot
+from benchmarks.workers import MEASURED_S, SETTLE_S, Throughput, run_workers
 from stallbench.engines.postgres import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
@@ -24,6 +27,9 @@ from stallbench.setup.components import require_postgres
 CLIENTS = 8
 _JOBS = 150_000
 _QUEUE = "skip_locked"
+_MARGIN_S = 2
+"""pgbench ends after the measurement, as workers do."""
+_PROGRESS = re.compile(r"progress: [\d.]+ s, ([\d.]+) tps")
 _PGBENCH_SCRIPT = """BEGIN;
 SELECT job_id, attempts, payload FROM skip_locked_jobs WHERE run_at <= now() ORDER BY job_id LIMIT 1 FOR UPDATE SKIP LOCKED
 \\gset
@@ -69,29 +75,44 @@ class Rig:
             }
             argv = [sys.executable, "-m", "stallbench.collectors"]
             started.append(self.processes.start("collectors", "collectors", argv, log=run / "log", document=document, ready=True))
-        return run_workers(self.processes, CLIENTS, primary.proxied, run, queue=_QUEUE, options={}, beside=started)
+        return run_workers(
+            self.processes, CLIENTS, primary.proxied, run, queue=_QUEUE, options={}, beside=started, serving=self._serving()
+        )
 
-    def run_pgbench(self) -> float:
-        """Run the same statements by pgbench, with as many clients. Returns jobs per second."""
+    def run_pgbench(self, *, processes: int) -> Throughput:
+        """Run the same statements by pgbench for `MEASURED_S`, with `CLIENTS` clients in so many ``processes``, each with one thread for each client
+        or, if it is the only one, with two.
+        """
         self.fill()
         script = self.folder / "pgbench.sql"
         script.write_text(_PGBENCH_SCRIPT)
         endpoint = self.cluster.server("primary").proxied
-        ended = subprocess.run(
-            [
-                str(require_postgres().require("pgbench", "the benchmark")),
-                *("--host", endpoint.host, "--port", str(endpoint.port), "--username", endpoint.user, endpoint.database),
-                *("--no-vacuum", "--protocol", "prepared", "--client", str(CLIENTS), "--jobs", "2"),
-                *("--time", str(int(MEASURED_S)), "--file", str(script)),
-            ],
-            env={"PGPASSWORD": endpoint.password.get_secret_value(), "PATH": "/usr/bin:/bin"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        match = re.search(r"tps = ([\d.]+)", ended.stdout)
-        assert match is not None, ended.stdout
-        return float(match[1])
+        clients = CLIENTS // processes
+        command = [
+            str(require_postgres().require("pgbench", "the benchmark")),
+            *("--host", endpoint.host, "--port", str(endpoint.port), "--username", endpoint.user, endpoint.database),
+            *("--no-vacuum", "--protocol", "prepared", "--client", str(clients), "--jobs", str(min(clients, 2))),
+            *("--time", str(int(SETTLE_S + MEASURED_S + _MARGIN_S)), "--file", str(script), "--progress", "1"),
+        ]
+        environment = {"PGPASSWORD": endpoint.password.get_secret_value(), "PATH": "/usr/bin:/bin"}
+        started = [
+            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(processes)
+        ]
+        pids = {"clients": [process.pid for process in started], **self._serving()}
+        time.sleep(SETTLE_S)
+        before = take_snapshot(pids)
+        time.sleep(MEASURED_S)
+        used_s = before.until(take_snapshot(pids))
+        ended = [process.communicate() for process in started]
+        # One figure a second, as the seconds that count are those in which the bench's workers are measured too.
+        inside = slice(int(SETTLE_S), int(SETTLE_S + MEASURED_S))
+        rates = [statistics.mean(float(rate) for rate in _PROGRESS.findall(said)[inside]) for _, said in ended]
+        rate = sum(rates)
+        return Throughput(rate, processor_us={group: 1e6 * used / (rate * MEASURED_S) for group, used in used_s.items()})
+
+    def _serving(self) -> dict[str, list[int]]:
+        return {role: [process.record().pid for process in self.processes.of_role(role)] for role in ("toxiproxy", "server")}
 
 
 @contextmanager

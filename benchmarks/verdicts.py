@@ -1,7 +1,7 @@
 """Is the verdict of a scenario the same each time? ``python -m benchmarks.verdicts longtx --runs 20``.
 
-Runs the scenario again and again, in turn on the machine as it is and beside a process that keeps one core busy. Prints a row for each run as soon
-as it has ended: its verdict, each expectation, and how long the command took in and outside of its phases. The runs' folders are removed.
+Runs the scenario repeatedly and interleaved: each odd run on the machine as it is, each even run beside a process that keeps one core busy. Prints
+a row after each run: its verdict, each expectation, and how long the command took in and outside of its phases. The runs' folders are removed.
 """
 
 from __future__ import annotations

@@ -5,14 +5,21 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
+import pandas as pd
+
+from benchmarks.processor_time import take_snapshot
+from stallbench.collectors.own_cost import NAME as OWN_COST
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, read_events
+from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.records.samples import SAMPLE_COLUMNS
 
 MEASURED_S = 10.0
 SETTLE_S = 2.0
@@ -23,7 +30,12 @@ class Throughput:
     """The result of one measurement."""
 
     jobs_a_second: float
-    claim_p50_ms: float
+    claim_p50_ms: float | None = None
+    """None if the clients do not record it."""
+    processor_us: Mapping[str, float] = field(default_factory=dict)
+    """Processor time for each job, by ``clients`` and the other groups that were measured."""
+    collectors_ms: Mapping[str, float] = field(default_factory=dict)
+    """Time that each collector needs for a second, by its name; empty without collectors."""
 
 
 def run_workers(
@@ -35,10 +47,11 @@ def run_workers(
     queue: str,
     options: Mapping[str, object],
     beside: Sequence[Process] = (),
+    serving: Mapping[str, Iterable[int]] = MappingProxyType({}),
 ) -> Throughput:
     """Measure ``count`` workers for `MEASURED_S` that claim and complete jobs without work. Stops them and the processes of ``beside`` afterwards.
 
-    ``run``: a new folder for their events.
+    ``run``: a new folder for their events. ``serving``: pids of proxy and server, whose processor time is measured beside that of the workers.
     """
     events = run / "events"
     events.mkdir(parents=True, exist_ok=True)
@@ -58,12 +71,30 @@ def run_workers(
     for process in started:
         process.wait_ready(30)
     time.sleep(SETTLE_S)
-    from_ns = time.time_ns()
+    pids = {"clients": [process.record().pid for process in started[len(beside) :]], **serving}
+    from_ns, before = time.time_ns(), take_snapshot(pids)
     time.sleep(MEASURED_S)
-    to_ns = time.time_ns()
+    to_ns, after = time.time_ns(), take_snapshot(pids)
     processes.stop(started, 10)
     records = [record for path in events.glob("*.csv") for record in read_events(path)]
     inside = [record for record in records if from_ns <= record.t_ns < to_ns]
     completed = sum(record.event is Event.COMPLETED for record in inside)
     claims_ms = [record.duration_ns / 1e6 for record in inside if record.event is Event.CLAIMED and record.duration_ns]
-    return Throughput(completed / MEASURED_S, statistics.median(claims_ms))
+    used_s = before.until(after)
+    return Throughput(
+        completed / ((to_ns - from_ns) / NS_PER_S),
+        statistics.median(claims_ms),
+        {group: 1e6 * used / completed for group, used in used_s.items()},
+        _read_cost_of_collectors(run, (from_ns, to_ns)),
+    )
+
+
+def _read_cost_of_collectors(run: Path, between_ns: tuple[int, int]) -> dict[str, float]:
+    """Return how many milliseconds each collector needed for a second."""
+    path = run / "samples" / f"{OWN_COST}.csv"
+    if not path.exists():
+        return {}
+    table = pd.read_csv(path, names=list(SAMPLE_COLUMNS))
+    inside = table[(table["metric"] == "sample_ms") & table["t_ns"].between(*between_ns)]
+    total_ms = inside.groupby("subject")["value"].sum() / ((between_ns[1] - between_ns[0]) / NS_PER_S)
+    return {str(name): float(value) for name, value in total_ms.sort_values(ascending=False).items()}

@@ -63,7 +63,7 @@ class InnoDBTransaction(Longrunner[LongrunnerOptions]):
             connection.close()
 
     def _find_sessions(self, connection: pymysql.Connection[Any]) -> list[int]:
-        """Find the sessions of this longrunner; if it connected as a given user, that user's sessions cannot be told apart."""
+        """Find the sessions of this longrunner. None if it connected as a given user, whose other sessions look the same."""
         if self.document.endpoint.user:
             return []
         with connection.cursor() as cursor:

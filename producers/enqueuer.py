@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, Literal
 
 from pydantic import Field
@@ -15,8 +16,8 @@ from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFaults
 from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
-from stallbench.queues import NewJob, Queue, RefusedError
-from stallbench.records.events import Event, EventLog
+from stallbench.queues import DEFAULT_QUEUE, NewJob, Queue, RefusedError
+from stallbench.records.events import ENQUEUE, Event, EventLog
 from stallbench.records.nanoseconds import NS_PER_S
 
 EnqueueOperation = Callable[[Sequence[NewJob]], Sequence[int]]
@@ -45,7 +46,7 @@ class EnqueuerDocument(ClientDocument):
     )
     seed: int = Field(default=1, description="seed of the random payload and of the queue's random choices")
     mark: str | None = Field(default=None, description="mark by which a fault recognises these jobs")
-    job_queue: str = Field(default="default", description="queue, or tenant, that the jobs belong to")
+    job_queue: str = Field(default=DEFAULT_QUEUE, description="queue, or tenant, that the jobs belong to")
     connection_per_call: bool = Field(
         default=False, description="open a connection for each enqueue call, and close it after the call; else keep one"
     )
@@ -89,8 +90,9 @@ class Enqueuer:
         """Enqueue the jobs of ``numbers`` in one call, made by ``by`` if given, and record them.
 
         After an error, the jobs are recorded as errors and not retried: the outcome is unknown, and a second copy would be a duplicate made by
-        the bench. Jobs that a full queue refused are recorded as refused: they are not in the queue. The queue's error is raised again after
-        it was recorded. If each call has a connection of its own and none can be opened, the jobs were not sent: they are refused, too.
+        the bench. The record has the job's id if the queue knew it before (`Queue.unconfirmed_ids`). Jobs that a full queue refused are recorded as
+        refused: they are not in the queue. The queue's error is raised again after it was recorded. If each call has a connection of its own and
+        none can be opened, the jobs were not sent: they are refused, too.
         """
         self._job_faults.read_active()
         if not self._connects_each_time:
@@ -136,8 +138,8 @@ class Enqueuer:
             raise
         except BaseException as error:
             self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
-            for intended_ns in wanted_ns:
-                self.client.record_error(error, "enqueue", intended_ns=intended_ns, duration_ns=duration_ns)
+            for intended_ns, job_id in zip_longest(wanted_ns, queue.unconfirmed_ids):
+                self.client.record_error(error, ENQUEUE, job_id=job_id, intended_ns=intended_ns, duration_ns=duration_ns)
             raise
         self.duration_ns = duration_ns = time.monotonic_ns() - began_ns
         preconditions = queue.preconditions

@@ -11,7 +11,7 @@ from producers.enqueuer import Enqueuer, EnqueuerDocument
 from producers.schedule import Schedule
 from stallbench.processes.role import Stop
 from stallbench.queues import RefusedError
-from stallbench.records.events import EventLog
+from stallbench.records.events import ENQUEUE, EventLog
 from stallbench.records.nanoseconds import NS_PER_S
 
 _LONGEST_NAP_S = 0.2
@@ -57,7 +57,7 @@ class Producer:
                         self._enqueuer.enqueue(range(n, n + 1), [wanted_ns])
                 continue
             except client.errors as error:
-                client.record_error(error, "enqueue", intended_ns=wanted_ns)
+                client.record_error(error, ENQUEUE, intended_ns=wanted_ns)
                 raise
             duration_ns = time.monotonic_ns() - began_ns
             self._log.write_enqueued(ids, client.queue.preconditions, intended_ns=wanted_ns, duration_ns=duration_ns)

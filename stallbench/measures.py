@@ -46,8 +46,8 @@ _QUANTILES = ("p50", "p95", "p99")
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("completed", "jobs", FromEvents(_COMPLETE), COUNT, "completed", "completions that the queue confirmed",
-                better="higher", chart="Throughput", prometheus_name="jobs_completed", in_report=("rate",)),
+        Measure("completed", "jobs", FromEvents(_COMPLETE), (*COUNT, "share"), "completed", "completions that the queue confirmed",
+                better="higher", chart="Throughput", prometheus_name="jobs_completed", in_report=("rate",), divided_by="enqueued"),
         Measure("claim_ms", "ms", FromEvents(_CLAIM, "duration"), DISTRIBUTION, "claim time",
                 "claims that got a job, from the call to the claimed row", chart="Claim time", prometheus_name="claim_seconds",
                 by_second=("p50", "p95", "p99", "max"), in_report=_QUANTILES),
@@ -136,7 +136,7 @@ MEASURES: dict[str, Measure] = {
                 "the same, on the replica where it is longest", prometheus_name="history_list_length", in_report=("max",), hides_zero=True),
         Measure("live_tuples", "tuples", FromSamples("table", combine="sum"), SERIES, "live tuples",
                 "live tuples of the queue's tables", has_direction=False, prometheus_name="live_tuples"),
-        Measure("table_bytes", "bytes", FromSamples("table", combine="sum"), SERIES, "table size",
+        Measure("table_bytes", "bytes", FromSamples("table", combine="sum"), SERIES_PER_JOB, "table size",
                 "size of the queue's tables without indexes", prometheus_name="table_bytes"),
         Measure("toast_bytes", "bytes", FromSamples("table", combine="sum"), SERIES_PER_JOB, "TOAST size",
                 "size of what is stored outside the rows of the queue's tables because it is large (PostgreSQL)", prometheus_name="toast_bytes"),

@@ -32,7 +32,7 @@ const stallbenchCharts = (function () {
         ctx.fillRect(from, bbox.top, to - from, bbox.height);
       }
       if (named) {
-        ctx.fillStyle = colour("quiet");
+        ctx.fillStyle = colour("muted");
         ctx.font = 11 * ratio + "px system-ui, sans-serif";
         ctx.textBaseline = "top";
         if (ctx.measureText(phase.name).width + 6 * ratio < to - from) ctx.fillText(phase.name, from + 4 * ratio, bbox.top + 3 * ratio);
@@ -80,7 +80,7 @@ const stallbenchCharts = (function () {
         return;
       }
       const last = index === charts.length - 1;
-      const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, font: "11px system-ui, sans-serif" };
+      const axis = { stroke: colour("muted"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, font: "11px system-ui, sans-serif" };
       const show = (u) => keys.forEach((key, n) => {
         const at = u.cursor.idx;
         key.textContent = at === null || at === undefined ? "" : short(u.data[n + 1][at]);

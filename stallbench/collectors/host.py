@@ -24,7 +24,7 @@ class Usage(NamedTuple):
     """What a process uses, as proc(5) has it. psutil gives the same, in four times the time: it asks for each figure separately."""
 
     started: int
-    """When it was started: tells it from an earlier process of the same id."""
+    """When it was started, in clock ticks: distinguishes it from an earlier process with the same id."""
     cpu_s: float
     memory_bytes: int
     """Resident."""

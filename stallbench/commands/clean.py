@@ -15,7 +15,7 @@ def clean(
     reports: Annotated[
         bool,
         typer.Option(
-            "--reports", help="Also delete the folders of all runs, comparisons, soaks and limits, and those with runs in them."
+            "--reports", help="Also delete the folders of all runs, comparisons, soaks and limits, and folders that contain runs."
         ),
     ] = False,
 ) -> None:

@@ -64,7 +64,10 @@ def compare(
     set_: SetOption = None,
     table: Annotated[
         bool,
-        typer.Option("--table", help="Run nothing. Rewrite the tables in docs/mitigations.md from the comparisons on disk."),
+        typer.Option(
+            "--table",
+            help="Run nothing. Rewrite the tables on the pages about mitigations in docs/ from the comparisons on disk.",
+        ),
     ] = False,
     against: AgainstOption = None,
     tolerance: ToleranceOption = None,
@@ -120,9 +123,9 @@ def _read_load(text: str) -> Load:
 
 
 def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:
-    from stallbench.comparison.mitigations import write_tables
+    from stallbench.comparison.mitigations import PAGES, write_tables
 
-    require_clone("docs/mitigations.md")
+    require_clone(" and ".join(f"docs/{page.name}" for page in PAGES))
     for sentence in write_tables(runs, scenario):
         print(sentence)
     sys.exit(EXIT_PASS)

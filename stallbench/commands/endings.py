@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def conclude_and_exit(folder: AnyPath, spark: SparkOptions | None = None, *, move_to: UPath | None = None) -> NoReturn:
     """Make the tables, verdict and report of a run, print the verdict, and exit with its code.
 
-    ``spark``: which Spark makes the tables; if None, one on this machine. ``move_to``: the address of the folder to which the run is moved
-    then. If that fails, the run stays where it is, and a run that passed exits with `NotCarriedOutError`'s code.
+    ``spark``: which Spark makes the tables; if None, one on this machine. ``move_to``: the address of the folder to which the run is then moved. If
+    that fails, the run stays where it is, and the exit code of a run that passed is that of `NotCarriedOutError`.
     """
     from stallbench.pipeline.process import make_tables
     from stallbench.run.conclusion import conclude, conclude_at
@@ -53,7 +53,7 @@ def conclude_and_exit(folder: AnyPath, spark: SparkOptions | None = None, *, mov
 
 
 def move_run(folder: Path, runs: UPath) -> bool:
-    """Upload a run to the folder ``runs`` and remove it here; returns whether that succeeded, and prints why not."""
+    """Upload a run to the folder ``runs`` and remove it here; returns whether that succeeded, and prints the reason if not."""
     from stallbench.storage.upload import upload
 
     print(f"uploading the run to {runs / folder.name}", file=sys.stderr, flush=True)
@@ -95,7 +95,7 @@ def conclude_soak_and_exit(path: Path) -> NoReturn:
 
 
 def require_clone(page: str) -> None:
-    """Raise `BadInputError` if the bench was installed from a wheel: then ``page``, which the command would rewrite, is not the user's."""
+    """Raise `BadInputError` if the bench was installed from a wheel: the user does not own ``page``, which the command rewrites."""
     if IS_WHEEL:
         raise BadInputError(f"this command rewrites {page}: run it in a clone of the project")
 

@@ -30,7 +30,7 @@ def list_libraries(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from stallbench.libraries import find_libraries
-    from stallbench.libraries.installation import find_lack, is_installed
+    from stallbench.libraries.installation import find_missing_requirement, is_installed
 
     console = Console(highlight=False, soft_wrap=True)
     for name, library in find_libraries().items():
@@ -40,8 +40,8 @@ def list_libraries(context: typer.Context) -> None:
             f"[bold]{LIBRARY_PREFIX}{name}[/bold]  {escape(library.title)} {library.version}, {library.language}, on {engines}; {state}"
         )
         console.print(f"    [dim]{escape(library.summary)}[/dim]")
-        if lack := find_lack(library):
-            console.print(f"    [yellow]{escape(lack)}[/yellow]")
+        if missing := find_missing_requirement(library):
+            console.print(f"    [yellow]{escape(missing)}[/yellow]")
 
 
 @libraries.command()

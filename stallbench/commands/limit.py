@@ -38,13 +38,15 @@ def limit(
         typer.Option(
             "--horizon",
             metavar="free|held",
-            help="Only with the horizon free, or only with it held by the scenario's longrunners. Default: both, if the scenario has a longrunner.",
+            help="Search only with the horizon free, or only while the scenario's longrunners hold it. Default: both, if the scenario has a longrunner.",
         ),
     ] = None,
     probe: Annotated[
         str,
         typer.Option(
-            "--probe", metavar="TIME", help="The length of the measured phase of each run. The horizon is held for as long."
+            "--probe",
+            metavar="TIME",
+            help="The length of the measured phase of each run. The horizon is held during the whole phase.",
         ),
     ] = "15s",
     within: Annotated[
@@ -72,7 +74,7 @@ def limit(
         bool,
         typer.Option(
             "--confirm/--no-confirm",
-            help="Whether both ends of the interval are run once more, to see whether the results are the same.",
+            help="Whether both ends of the interval are run once more, to check that the results are the same.",
         ),
     ] = True,
     against: AgainstOption = None,

@@ -84,7 +84,7 @@ def observe(
     first readings uses less than a hundredth of a core. Without --once it updates the report until Ctrl-C.
 
     Exit codes: 0 the server was read, whatever was found, and every expectation holds; 1 an expectation fails or is unknown; 2 bad input; 3 the
-    server could not be read, or what a profile needs could not be seen; 130 a recording was interrupted.
+    server could not be read, or what a profile needs could not be read; 130 a recording was interrupted.
 
     For example:
 

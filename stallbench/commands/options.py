@@ -28,7 +28,7 @@ AgainstOption = Annotated[
     typer.Option(
         "--against",
         metavar="BASELINE",
-        help="Compare with earlier runs, and fail on a regression: a file of `stallbench baseline`, or the folder or name of what it would be made of.",
+        help="Compare with earlier runs, and fail on a regression: a file of `stallbench baseline`, or the folder or name of a run, comparison or soak.",
     ),
 ]
 ToleranceOption = Annotated[
@@ -68,7 +68,9 @@ CrashSeedOption = Annotated[
 
 
 def _read_folder(text: str | Path) -> Path:
-    """Return the folder on this machine; raises `BadInputError` for an address, of which a path would make a folder with a strange name."""
+    """Return the folder on this machine; raises `BadInputError` for an address, which would otherwise become a folder with the address as its
+    name.
+    """
     if is_address(str(text)):
         raise BadInputError(
             f"--runs {text}: expected a folder on this machine; an address is allowed for: stallbench run --runs ADDRESS, "
@@ -88,7 +90,7 @@ RunsOrAddressOption = Annotated[
     typer.Option(
         "--runs",
         metavar="DIR",
-        help="The folder in which runs are kept, or an address like s3://BUCKET/RUNS, to which the run is moved when it is over.",
+        help="The folder in which runs are kept, or an address like s3://BUCKET/RUNS, to which the run is moved at its end.",
         show_default="reports/runs",
     ),
 ]
@@ -133,7 +135,7 @@ SparkConfOption = Annotated[
 
 
 def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Path) -> Against | None:
-    """Return what the options ``--against`` and ``--tolerance`` name; none if nothing. Raises `BadInputError`."""
+    """Return what the options ``--against`` and ``--tolerance`` name; none without ``--against``. Raises `BadInputError`."""
     if against is None:
         if tolerance:
             raise BadInputError("--tolerance is only for a comparison with a baseline: add --against BASELINE")
@@ -146,7 +148,7 @@ def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Pat
 
 
 def _find_baseline(name: str, runs: Path) -> Baseline:
-    """Return the content of a baseline file; what else it may be needs pandas, whose import takes long."""
+    """Return the content of a baseline file. Anything else is read elsewhere, because it needs pandas, whose import takes long."""
     if Path(name).is_file():
         from stallbench.regression.baseline_file import read_baseline_file
 

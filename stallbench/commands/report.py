@@ -69,7 +69,7 @@ def report(
 
 
 def _note(folder: AnyPath, compared: Against | None) -> None:
-    """Write into the folder of a run, a comparison or a soak what it is compared with; without ``--against``, that stays as it is."""
+    """Write into the folder of a run, a comparison or a soak what it is compared with; without ``--against``, change nothing."""
     if compared:
         from stallbench.regression.against import write_against
 

@@ -1,4 +1,4 @@
-"""`stallbench torture`: a process dies or stops at every crash point of a queue, and every promise is judged."""
+"""`stallbench torture`: kills or pauses processes at every crash point of a queue, and judges every promise."""
 
 from __future__ import annotations
 

@@ -43,6 +43,11 @@ class LibraryRun:
             for process in workers
         )
 
+    def count_exited_workers(self) -> tuple[int, int]:
+        """Return how many workers exited although nothing had asked them to, and how many there were, those that replaced others included."""
+        workers = self.tables.record.processes_of("worker")
+        return sum(worker.end_ns is not None and worker.intended == "running" for worker in workers), len(workers)
+
     def has_tables(self) -> bool:
         """Whether its tables are there; those of a run that has just ended are still being made."""
         try:
@@ -86,6 +91,9 @@ class LibraryRun:
             "re-completed": self.metric("re_completed.count", None) or 0,
         }
         parts = [f"{format_value(count)} {what}" for what, count in counts.items() if count] or ["nothing lost or repeated"]
+        exited, workers = self.count_exited_workers()
+        if exited:
+            parts.append(f"{exited} of {workers} workers exited")
         if len(self.tables["recoveries"]):
             to_rate_s = self.metric("recovery_s.to_rate", None)
             parts.append("not back at its rate" if to_rate_s is None else f"at its rate after {to_rate_s:.1f} s")

@@ -1,4 +1,4 @@
-"""Writes the tables in docs/mitigations.md: the outcome of each mitigation, from the comparisons on disk."""
+"""Writes the tables on the pages about mitigations in docs/: the outcome of each mitigation, from the comparisons on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.report import format_command
 from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.standings import Compared
-from stallbench.comparison.subject import TIME_TO_SATURATION, choose_subjects
+from stallbench.comparison.subject import TIME_TO_SATURATION, Subject, choose_subjects, judged_subject_of
 from stallbench.errors import BadInputError
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
@@ -20,13 +20,15 @@ from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.expectations import format_value
 
-PAGE = PROJECT / "docs" / "mitigations.md"
+PAGES = (PROJECT / "docs" / "mitigations.md", PROJECT / "docs" / "mitigations-of-reported-failures.md")
 _COSTS = {"completed.rate": "jobs/s", "claim_ms.p50": "claim p50", "wal_bytes.rate": "WAL"}
 """Of the baseline, by metric: the label in the column *cost*."""
 _COST_TITLE = {True: "cost at the baseline", False: "cost"}
 """By whether there is a column with the time to saturation."""
 _LATENCY = "latency_ms."
 """A table has a column with the time to saturation only if its scenario ranks variants by this measure."""
+_ANOTHER_MEASURE = "*with another measure than the scenario's:* "
+"""Precedes an outcome that was decided by another metric than the one that the scenario names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +55,16 @@ class Measured:
         return next((each for each in self.results.compared if each.subject.metric == metric), None)
 
 
-def write_tables(runs: Path, only: str | None = None, page: Path = PAGE) -> list[str]:
+def write_tables(runs: Path, only: str | None = None, pages: Sequence[Path] = PAGES) -> list[str]:
     """Replace the table of each scenario that ``runs`` holds a comparison of; returns one message for each scenario with mitigations.
 
-    ``only``: name or path of one scenario. If several comparisons include a mitigation, one that decides its outcome is preferred, then
-    one of the unchanged scenario, then the newest. A mitigation that no comparison in ``runs`` includes keeps its row. Raises
-    `BadInputError` if there is no comparison at all, or if ``page`` has no markers for a table.
+    A table is on the one of ``pages`` that has its markers. ``only``: name or path of one scenario. If several comparisons include a
+    mitigation, one that decides its outcome is preferred, then one of the unchanged scenario, then the newest. A mitigation that no
+    comparison in ``runs`` includes keeps its row. An outcome that was decided by another metric than the scenario names says so. Raises
+    `BadInputError` if there is no comparison at all, or if no page has markers for a table.
     """
     wanted = find_scenarios() if only is None else {Path(find_scenario(only)).stem: find_scenario(only)}
-    text, messages, written = page.read_text(), [], 0
+    texts, messages, written = {page: page.read_text() for page in pages}, [], 0
     for name, path in wanted.items():
         mitigations = _find_mitigations(path)
         if not mitigations:
@@ -70,17 +73,18 @@ def write_tables(runs: Path, only: str | None = None, page: Path = PAGE) -> list
         if not measured:
             messages.append(f"{name}: no comparison with {CONTROL} in {runs}; its table stays as it is")
             continue
-        before, section, after = _split(text, name, page)
-        saturates = choose_subjects([read_scenario(str(path))])[0].metric.startswith(_LATENCY)
-        table = "\n".join(_table(mitigations, measured, _read_rows(section), saturates=saturates))
-        text = f"{before}\n{table}\n\n{after}"
+        page, (before, section, after) = _split(texts, name)
+        ranked = choose_subjects([read_scenario(str(path))])[0]
+        table = "\n".join(_table(mitigations, measured, _read_rows(section), ranked))
+        texts[page] = f"{before}\n{table}\n\n{after}"
         messages.append(f"{name}: {len(mitigations)} mitigations, from {', '.join(sorted(each.record.id for each in measured))}")
         written += 1
     if not written:
         raise BadInputError(
             "\n".join([*messages, "there is no table to write; run a comparison first, like: stallbench compare longtx"])
         )
-    replace_file(page, text)
+    for page, text in texts.items():
+        replace_file(page, text)
     return messages
 
 
@@ -99,22 +103,29 @@ def _read_comparisons(runs: Path, scenario: str) -> list[Measured]:
     ]
 
 
-def _split(text: str, scenario: str, page: Path) -> tuple[str, str, str]:
-    """Return the text before, between and after the markers of ``scenario``; the markers belong to the outer parts."""
+def _split(texts: Mapping[Path, str], scenario: str) -> tuple[Path, tuple[str, str, str]]:
+    """Return the page with the markers of ``scenario``, and its text before, between and after them.
+
+    The markers belong to the outer parts.
+    """
     begin, end = f"<!-- {scenario}: begin -->\n", f"<!-- {scenario}: end -->"
-    before, found, rest = text.partition(begin)
-    section, found_end, after = rest.partition(end)
-    if not found or not found_end:
-        raise BadInputError(
-            f"{page}: has no markers for the table of {scenario}; add the lines {begin.strip()} and {end} where it belongs"
-        )
-    return before + begin, section, end + after
+    for page, text in texts.items():
+        before, found, rest = text.partition(begin)
+        section, found_end, after = rest.partition(end)
+        if found and found_end:
+            return page, (before + begin, section, end + after)
+    raise BadInputError(
+        f"{', '.join(map(str, texts))}: no markers for the table of {scenario}; add the lines {begin.strip()} and {end} where it belongs"
+    )
 
 
 def _read_rows(section: str) -> dict[str, tuple[str, str]]:
-    """Return the rows of a table by mitigation: each without its last cell, and the footnote that the last cell refers to."""
+    """Return the rows of a table by mitigation: each without its last cell, and the footnote that the last cell refers to.
+
+    An outcome has no mark of another measure: whether it needs one depends on the scenario.
+    """
     footnotes = dict(re.findall(r"^(\d+)\. (.+)$", section, re.MULTILINE))
-    rows = re.findall(r"^(\| `(\w+)`: .*) \| (\d+) \|$", section, re.MULTILINE)
+    rows = re.findall(r"^(\| `(\w+)`: .*) \| (\d+) \|$", section.replace(_ANOTHER_MEASURE, ""), re.MULTILINE)
     return {name: (row, footnotes[number]) for row, name, number in rows if number in footnotes}
 
 
@@ -122,15 +133,15 @@ def _table(
     mitigations: Mapping[str, Scenario],
     measured: Sequence[Measured],
     kept: Mapping[str, tuple[str, str]],
-    *,
-    saturates: bool,
+    ranked: Subject,
 ) -> Iterator[str]:
     """Yield the lines of a table.
 
-    ``kept``: present rows with their footnotes, for mitigations that no comparison on disk includes. ``saturates``: whether there is a
-    column with the time to saturation.
+    ``kept``: present rows with their footnotes, for mitigations that no comparison on disk includes. ``ranked``: what the scenario ranks
+    its variants by; if it is a latency, there is a column with the time to saturation.
     """
     footnotes: list[str] = []
+    saturates = ranked.metric.startswith(_LATENCY)
 
     def refer_to(footnote: str) -> int:
         if footnote not in footnotes:
@@ -150,14 +161,16 @@ def _table(
     for name, scenario in mitigations.items():
         of_it = [each for each in measured if each.includes(name)]
         beginning, ending = f"| `{name}`: {scenario.summary}", f"{scenario.mitigation} |"
+        judged_by = (judged_subject_of(scenario) or ranked).key
         if of_it:
             best = max(of_it, key=lambda each: each.suitability(name))
             saturation = [_saturation(best, name)] if saturates else []
             cells = [_outcome(best, name), *_figures(best, name), *saturation, _costs(best, name)]
-            yield f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(_describe_source(best.record, name))} |"
+            footnote = _describe_source(best.record, name)
+            yield _mark(f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(footnote)} |", footnote, judged_by)
         elif name in kept:
             row, footnote = kept[name]
-            yield f"{row} | {refer_to(footnote)} |"
+            yield _mark(f"{row} | {refer_to(footnote)} |", footnote, judged_by)
         else:
             reasons = [each.record.left_out[name] for each in measured if name in each.record.left_out]
             why = f": {reasons[-1]}" if reasons else ""
@@ -171,6 +184,14 @@ def _describe_source(record: ComparisonRecord, name: str) -> str:
     judged_by, reference = record.judged_by[name].key, record.references[name]
     without = "*without it*" if reference == CONTROL else f"*without it* (`{reference}`)"
     return f"`{format_command(record)}`, {record.id[:8]}; *with it* and {without}: `{judged_by}`."
+
+
+def _mark(row: str, footnote: str, judged_by: str) -> str:
+    """Return the row with a mark before its outcome, if its footnote names another measure than ``judged_by``."""
+    if footnote.endswith(f" `{judged_by}`."):
+        return row
+    mitigation, outcome = row.split(" | ", 1)
+    return f"{mitigation} | {_ANOTHER_MEASURE}{outcome}"
 
 
 def _outcome(measured: Measured, name: str) -> str:

@@ -28,6 +28,7 @@ from stallbench.measures import MEASURES
 from stallbench.report import open_template
 from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import RunRecord, read_record
+from stallbench.scenario.command import format_changes, name_of
 from stallbench.scenario.model import CONTROL
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.check import RunTables
@@ -133,8 +134,8 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
 def format_command(record: ComparisonRecord) -> str:
     """Return the command that repeats the comparison."""
     scenario = record.scenario
-    name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
-    changes = "".join(f" --set {change}" for change in (*scenario.changes, *scenario.measured))
+    name = name_of(scenario.name, scenario.file)
+    changes = format_changes((*scenario.changes, *scenario.measured))
     if record.versions:
         variant = f" --variant {scenario.variant}" if scenario.variant else ""
         return f"stallbench matrix {name}{variant} --versions {record.versions} --repeat {record.rounds} --seed {record.seed}{changes}"

@@ -11,6 +11,7 @@ from stallbench.comparison.plan import Plan, interleave
 from stallbench.comparison.subject import choose_subjects
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
+from stallbench.queues import find_queue, find_queues
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.issue import show_value
@@ -72,6 +73,7 @@ def make_matrix_plan(
     unrestricted = read_scenario(name_or_path, variant=variant, overrides=overrides)
     equal = [f"phases.{phase.name}.until=duration" for phase in unrestricted.phases if phase.until == "fallen_behind"]
     base = read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides])
+    _require_engines(base.queue.kind, versions, [version.engine for version in chosen_versions])
     is_packaged = {version.numbers[0] for version in chosen_versions if version.engine == "postgres"} <= set(
         list_packaged_majors()
     )
@@ -92,6 +94,24 @@ def make_matrix_plan(
         subjects=choose_subjects([base, *chosen.values()]),
         runs=tuple(interleave(list(chosen), rounds, seed)),
         versions=versions,
+    )
+
+
+def _require_engines(queue: str, versions: str, engines: Sequence[str]) -> None:
+    """Raise `BadInputError` with the queues that run on all ``engines`` if ``queue`` does not."""
+    named = list(dict.fromkeys(engines))
+    own = find_queue(queue).engines
+    if not (missing := [engine for engine in named if engine not in own]):
+        return
+    fit = [kind for kind, other in find_queues().items() if set(named) <= set(other.engines)]
+    remedy = (
+        f"queues that run on {' and '.join(named)}: {', '.join(fit)}; choose one with --set queue.kind={fit[0]}"
+        if fit
+        else f"no queue runs on {' and '.join(named)}"
+    )
+    raise BadInputError(
+        f"--versions {show_value(versions)}: queue.kind is {show_value(queue)}, which runs on {', '.join(sorted(own))}, "
+        f"not on {' and '.join(missing)}; {remedy}"
     )
 
 
@@ -149,4 +169,4 @@ def list_available(engine: str, *, installs: bool = True) -> Iterator[ServerVers
 
 def _describe_available() -> str:
     names = [str(version) for engine in _ENGINES for version in list_available(engine, installs=False)]
-    return f"; available: {', '.join(names) or 'none'}; others run in containers: docs/versions.md"
+    return f"; available: {', '.join(names) or 'none'}; docs/versions.md says how to use others"

@@ -13,7 +13,7 @@ from html import escape
 
 from stallbench.deadlocks.cycle import WaitChain, find_chains
 from stallbench.deadlocks.deadlock import Deadlock, Lock, LockKind, Transaction, Wait
-from stallbench.deadlocks.diagram_text import CODE, NAME, PLACE, PLAIN, QUIET, SPACE, Font, wrap
+from stallbench.deadlocks.diagram_text import CODE, MUTED, NAME, PLACE, PLAIN, SPACE, Font, wrap
 
 NOT_LISTED = "holder not listed by the server"
 
@@ -47,17 +47,17 @@ _MEANINGS: Mapping[LockKind, str] = {
 _STYLE = """
 .deadlock text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: var(--ink, #1b1f24); }
 .deadlock .box { fill: var(--raised, #f6f7f9); stroke: var(--line, #d8dee4); stroke-width: 1.5; }
-.deadlock .lock { fill: var(--ground, #fff); stroke: var(--quiet, #57606a); stroke-width: 1.5; }
+.deadlock .lock { fill: var(--background, #fff); stroke: var(--muted, #57606a); stroke-width: 1.5; }
 .deadlock .victim { stroke: var(--red, #cf222e); stroke-width: 2.5; }
 .deadlock .tag { fill: #cf222e; }
 .deadlock text.tagged { fill: #fff; font-size: 12px; font-weight: 700; }
 .deadlock text.name { font-size: 15px; font-weight: 700; }
-.deadlock text.quiet { font-size: 12px; fill: var(--quiet, #57606a); }
+.deadlock text.muted { font-size: 12px; fill: var(--muted, #57606a); }
 .deadlock text.code { font: 12px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 .deadlock text.place { font: 600 14px ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 .deadlock .waits { stroke: var(--orange, #bc4c00); fill: var(--orange, #bc4c00); }
 .deadlock .held { stroke: var(--blue, #0969da); fill: var(--blue, #0969da); }
-.deadlock .unknown { stroke: var(--quiet, #57606a); fill: var(--quiet, #57606a); }
+.deadlock .unknown { stroke: var(--muted, #57606a); fill: var(--muted, #57606a); }
 .deadlock path.line { fill: none; stroke-width: 2; }
 .deadlock path.unknown.line { stroke-dasharray: 3 5; }
 .deadlock path.head { stroke: none; }
@@ -76,9 +76,9 @@ def draw_deadlock(deadlock: Deadlock, names: Mapping[int, str] | None = None) ->
         body += shapes
     top += _MARGIN_PX
     for note in _notes(deadlock):
-        for line in wrap(note, _WIDTH_PX - 2 * _MARGIN_PX, QUIET):
-            top += QUIET.line_px
-            body.append(_text(_MARGIN_PX, top - 5, line, QUIET.css))
+        for line in wrap(note, _WIDTH_PX - 2 * _MARGIN_PX, MUTED):
+            top += MUTED.line_px
+            body.append(_text(_MARGIN_PX, top - 5, line, MUTED.css))
     title = f"Deadlock of {len(deadlock.transactions)} transactions, {deadlock.when}"
     story = " ".join(_describe(deadlock, words))
     key = f"deadlock-{zlib.crc32((title + story).encode()):08x}"
@@ -176,14 +176,14 @@ def _transaction_box(transaction: Transaction, words: _Words) -> _Box:
     if transaction.thread_id is not None and transaction.thread_id in words.names:
         about.append(f"{words.session} {transaction.thread_id}")
     about += [part for part in (transaction.user, transaction.state) if part]
-    lines = _lines((f"({transaction.number}) {words.name(transaction)}", room, NAME), (" · ".join(about), _INNER_PX, QUIET))
+    lines = _lines((f"({transaction.number}) {words.name(transaction)}", room, NAME), (" · ".join(about), _INNER_PX, MUTED))
     lines += [("", SPACE), *((line, CODE) for line in _shorten(transaction.sql))]
     if transaction.is_cut_off:
-        lines += _lines(("the server or the bench cut off the rest of it", _INNER_PX, QUIET))
+        lines += _lines(("the server or the bench cut off the rest of it", _INNER_PX, MUTED))
     if not transaction.sql:
-        lines += _lines(("its statement is not in the listing", _INNER_PX, QUIET))
+        lines += _lines(("its statement is not in the listing", _INNER_PX, MUTED))
     if transaction.waits_for is None:
-        lines += _lines(("what it waits for is not in the listing", _INNER_PX, QUIET))
+        lines += _lines(("what it waits for is not in the listing", _INNER_PX, MUTED))
     return _Box(lines, "box victim" if transaction.rolled_back else "box", tag)
 
 
@@ -200,7 +200,7 @@ def _lock_box(wait: Wait, *, ends: bool) -> _Box:
         lines += _lines((f"held: {describe(wait.held)}{more}", _INNER_PX, PLAIN))
     if wait.holder and wait.unlisted:
         whom = "a transaction" if wait.unlisted == 1 else f"{wait.unlisted} transactions"
-        lines += _lines((f"also held by {whom} not listed by the server", _INNER_PX, QUIET))
+        lines += _lines((f"also held by {whom} not listed by the server", _INNER_PX, MUTED))
     if ends:
         lines += _lines((f"held by ({wait.holder.number})" if wait.holder else NOT_LISTED, _INNER_PX, PLAIN))
     return _Box(lines, "lock")

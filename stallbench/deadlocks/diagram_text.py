@@ -19,7 +19,7 @@ class Font:
 
 
 NAME = Font("name", 21, 8.6)
-QUIET = Font("quiet", 18, 6.8)
+MUTED = Font("muted", 18, 6.8)
 CODE = Font("code", 17, 7.6)
 PLACE = Font("place", 20, 8.8)
 PLAIN = Font("plain", 18, 7.3)

@@ -41,7 +41,7 @@ class AlterTableOptions(FaultOptions):
         description="how long the statement waits for its lock before it gives up; on MariaDB and MySQL in whole seconds",
     )
     retry_after_s: Duration = Field(
-        default=1.0, alias="retry_after", gt=0, le=3600, description="how long after giving up the statement is tried again"
+        default=1.0, alias="retry_after", gt=0, le=3600, description="from giving up until the statement is tried again"
     )
 
 
@@ -69,7 +69,7 @@ class AlterTable(Fault[AlterTableOptions]):
     _watch: SideSession | None = None
     _reader_has_ended = False
     _reader_held = False
-    """Whether the reader was still there when it was ended: a timeout of the server may end it earlier, as a mitigation."""
+    """Whether the reader still existed when the fault ended it: a timeout of the server may end it earlier, as a mitigation."""
     _attempts = 0
     _most_behind = 0
     _next_s: float | None = None

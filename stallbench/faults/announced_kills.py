@@ -1,4 +1,4 @@
-"""Processes that kill themselves because a job fault says so: tells their ends from unexpected ones, and replaces them."""
+"""Processes that kill themselves because a job fault says so: distinguishes their ends from unexpected ones, and replaces them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AnnouncedKills:
                 self.killed.append(process.name)
                 remove_announcement(folder, self._name, process.name)
                 self._to_replace.append((now_s + self._replace_after_s, process))
-            self._unexpose(process)  # if something else ended it, the run must report that
+            self._unexpose(process)  # so that the run reports an end that had another cause
         self._expose()
         for item in [item for item in self._to_replace if item[0] <= now_s]:
             self._to_replace.remove(item)
@@ -59,7 +59,7 @@ class AnnouncedKills:
             self._unexpose(process)
 
     def _expose(self) -> None:
-        """Mark every process, also those started since, as one that the fault may kill: its end is then not unexpected."""
+        """Mark every process, also those started since, as one that the fault may kill: such an end is not unexpected."""
         for process in self._context.load.named(self._on):
             if process not in self._exposed:
                 self._expose_process(process)
@@ -76,7 +76,7 @@ class AnnouncedKills:
         return has_announced(self._context.folder.job_faults, self._name, process.name)
 
     def _wait_for_announced(self) -> None:
-        """Wait for processes that read the job fault just before it was removed: the fault has killed them, too."""
+        """Wait for processes that read the job fault just before it was removed: the fault kills them, too."""
 
         def are_over() -> bool:
             return not any(process.poll() is None and self._is_announced(process) for process in self._exposed)

@@ -1,4 +1,4 @@
-"""Large tables of another application keep every autovacuum worker busy, and the queue's table waits.
+"""Large tables of another application keep every autovacuum worker busy, so the queue's table waits.
 
 In production, a worker needs hours for a large table at the usual cost limits. The tables here are small, but their own cost settings make a worker
 equally slow. Tables with their own settings do not use the cost limit that the other workers share.
@@ -23,7 +23,7 @@ _POLL_S = 1.0
 _PAGES = 1000
 """A worker sleeps for up to 0.4 s a page, so one round takes seven minutes."""
 
-# One row a page, so that little is written; the next version of the row fits beside it.
+# One row a page, so that little is written; the next version of the row fits on the same page.
 _CREATE = """
 CREATE TABLE {table} (n integer, padding text) WITH (
   fillfactor = 10,
@@ -74,7 +74,7 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
         """
         self._next_poll_s = time.monotonic()
         if self.context.cluster.server(self.on).control.process is None:
-            raise NotCarriedOutError(f"{self.on} is an external server, and its other databases would have no worker either")
+            raise NotCarriedOutError(f"{self.on} is an external server, and its other databases would also have no worker")
         with self._connect() as connection:
             row = connection.execute(_SETTINGS).fetchone()
             assert row is not None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from stallbench.faults.combination import Combination
-from stallbench.faults.fault import AddedLoad, Fault, FaultOptions
+from stallbench.faults.fault import AddedLoad, Fault, FaultOptions, FaultPlace
 from stallbench.injection.record import AT_ONCE, RATE, Evidence
+from stallbench.queues import DEFAULT_QUEUE, list_queues_using
 
 
 class BurstOptions(FaultOptions):
@@ -32,6 +33,15 @@ class Burst(Fault[BurstOptions]):
     targets = ("producer",)
     combination = Combination(place="load", on="producers", options={"at_once": 500}, needs=frozenset({"server"}))
     options_type = BurstOptions
+
+    @classmethod
+    def find_issue(cls, options: BurstOptions, place: FaultPlace) -> tuple[str, str] | None:
+        """Find a queue, or tenant, to which the bench cannot enqueue."""
+        if options.queue in (None, DEFAULT_QUEUE) or "queue" in place.queue.used_job_fields:
+            return None
+        alone = f"the bench enqueues all jobs in {place.queue.kind} in one queue"
+        others = ", ".join(list_queues_using("queue"))
+        return "queue", f' is "{options.queue}", but {alone}; leave it out, or set queue.kind to {others}'
 
     @classmethod
     def find_added_load(cls, options: BurstOptions) -> AddedLoad:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from stallbench.faults.fault import FaultOptions
+from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.faults.fault import FaultOptions, FaultPlace
 from stallbench.faults.work import WorkFault
 from stallbench.injection.job_faults import JobFault
 from stallbench.scenario.duration import Duration
@@ -18,7 +19,7 @@ class ClockSkewOptions(FaultOptions):
 
 
 class ClockSkew(WorkFault[ClockSkewOptions]):
-    """A queue that compares times of different workers' clocks treats a fresh reservation as expired, or the reverse.
+    """A queue that compares times of different workers' clocks treats a fresh reservation as expired, or an expired one as fresh.
 
     Queues that ask the server for the time are not affected. The bench records all times by the machine's clock.
     """
@@ -27,6 +28,14 @@ class ClockSkew(WorkFault[ClockSkewOptions]):
     summary = "the clock that a worker uses for reservations and their expiry is ahead or behind"
     source = "hosts whose NTP has stopped, restored snapshots of machines; Kleppmann, 'How to do distributed locking' (2016)"
     options_type = ClockSkewOptions
+
+    @classmethod
+    def find_issue(cls, options: ClockSkewOptions, place: FaultPlace) -> tuple[str, str] | None:
+        """Find workers of a library, which do not take their clock from the bench."""
+        if not place.queue.kind.startswith(LIBRARY_PREFIX):
+            return None
+        theirs = f"the workers of {place.queue.kind} use the machine's clock, which the bench does not change"
+        return "kind", f' is "{cls.kind}", but {theirs}; leave it out, or set queue.kind to one of the bench\'s own queues'
 
     def job_fault(self) -> JobFault:
         """Shift the clock."""

@@ -20,7 +20,7 @@ class Combination:
     on: str = "primary"
     """The target, if the scenario names none."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What differs from the defaults of the kind, as a scenario would give it. It must not make the fault momentary."""
+    """Options that differ from the defaults of the kind, as in a scenario. They must not make the fault momentary."""
     takes: Needed | None = None
     """What is unavailable while the fault is active."""
     needs: frozenset[Needed] = frozenset()

@@ -45,7 +45,9 @@ class CrashPointOptions(FaultOptions):
     every_nth: int | None = Field(
         default=None, ge=1, description="every n-th time that a process passes the point; 10 if no other trigger is given"
     )
-    probability: float | None = Field(default=None, gt=0, le=1, description="instead: at each passage with this probability")
+    probability: float | None = Field(
+        default=None, gt=0, le=1, description="instead of every_nth: at each passage with this probability"
+    )
     in_turn: bool = Field(
         default=False,
         description="instead: the first process at its first passage, the second at its second, and so on; their replacements at the "
@@ -91,7 +93,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
 
     @classmethod
     def find_issue(cls, options: CrashPointOptions, place: FaultPlace) -> tuple[str, str] | None:
-        """Find a point that the target does not pass."""
+        """Find an issue: a point that the target does not pass."""
         role = options.at.role
         if place.on not in (role, f"{role}s") and not place.on.startswith(f"{role}-"):
             some = "scheduler" if role == "scheduler" else f"{role}s or one of them, like {role}-1"
@@ -140,13 +142,13 @@ class CrashAtPoint(Fault[CrashPointOptions]):
                 self._resume(process)
 
     def find_lapse(self) -> str | None:
-        """Check that at least one process died or stopped there."""
+        """Check that at least one process died or stopped at the point."""
         self.keep_up()
         hit = self._kills.killed if self._kills is not None else self._were_paused
-        return None if hit else f"no process of {self.on} came to the point {self.options.at} so often that it was due"
+        return None if hit else f"no process of {self.on} passed the point {self.options.at} often enough to crash"
 
     def undo(self) -> Evidence:
-        """Remove the job fault, replace the processes that died and resume those that stopped."""
+        """Remove the job fault, replace the processes that died, and resume those that are stopped."""
         end_job_fault(self.context.folder.job_faults, self.name)
         if self._kills is not None:
             self._kills.end()
@@ -168,7 +170,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
         return _WITHOUT_EXPIRY_S if expiry_s is None else expiry_s + _AFTER_EXPIRY_S
 
     def _announced(self) -> list[Process]:
-        """Return the processes that have announced that they stop, and are not recorded yet; records those that have stopped."""
+        """Record the processes that have stopped; return those that have announced it, but have not stopped yet."""
         for process in self._stopped():
             self._record_pause(process)
         folder = self.context.folder.job_faults

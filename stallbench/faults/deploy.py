@@ -49,7 +49,7 @@ class DeployOptions(FaultOptions):
         alias="restart_after",
         gt=0,
         le=600,
-        description="from the end of a new worker that could not start until it is started again; if not given, it ends the run",
+        description="delay until a new worker that could not start is started again; if not given, such a worker ends the run",
     )
     max_restart_after_s: Duration | None = Field(
         default=None,
@@ -64,9 +64,8 @@ class DeployOptions(FaultOptions):
 class Deploy(Fault[DeployOptions]):
     """A deployment, as orchestrators carry it out.
 
-    A replacement starts when its predecessor has ended or, with a surge, before its predecessor is asked to stop. A worker that ends in another
-    way than a clean shutdown makes the check ``processes`` fail, unless its grace period had passed, or it was started again because it could
-    not start.
+    A replacement starts when its predecessor has ended or, with a surge, before its predecessor is asked to stop. The check ``processes`` fails if a
+    worker ends in another way than a clean shutdown, unless its grace period had passed, or it was started again because it could not start.
     """
 
     kind = "deploy"
@@ -85,7 +84,7 @@ class Deploy(Fault[DeployOptions]):
 
     @classmethod
     def find_issue(cls, options: DeployOptions, place: FaultPlace) -> tuple[str, str] | None:
-        """Find an option that needs another one."""
+        """Find an issue: an option that needs another one."""
         if options.ready_for_s and not options.surge:
             return "ready_for", " is given without a surge; expected surge = 1 or more beside it"
         if options.surge and options.at_a_time != 1:
@@ -110,7 +109,7 @@ class Deploy(Fault[DeployOptions]):
         return self._evidence()
 
     def keep_up(self) -> None:
-        """Go on: kill those whose grace period has passed, start replacements, stop the next ones."""
+        """Kill the workers whose grace period has passed, start replacements, and stop the next workers."""
         self._go_on()
 
     def is_over(self) -> bool:
@@ -118,7 +117,7 @@ class Deploy(Fault[DeployOptions]):
         return len(self._deployments_s) == self.options.times
 
     def find_lapse(self) -> str | None:
-        """Return how many deployments its phase was too short for."""
+        """Return that the phase was too short for all deployments, and how many were complete."""
         if self.is_over():
             return None
         last = f"; the last new worker that could not start {self._failures[-1]}" if self._failures else ""

@@ -31,8 +31,8 @@ class Promote(Fault[PromoteOptions]):
     """A failover.
 
     The primary's machine is lost with everything that the replica had not received yet, and never returns. The replica is promoted, and the
-    primary's proxy leads to it: clients reconnect to the address that they know and find what the replica had received. The fault is over when they
-    can reconnect.
+    primary's proxy leads to it: clients reconnect to the address that they know and find what the replica had received. The fault is over when
+    clients can reconnect.
     """
 
     kind = "promote"
@@ -62,7 +62,7 @@ class Promote(Fault[PromoteOptions]):
         return {"killed": self._old_primary.name, "behind_bytes": behind_bytes}
 
     def keep_up(self) -> None:
-        """Promote the replica when the failure counts as detected."""
+        """Promote the replica after the time that failure detection takes."""
         if self._is_promoted or time.monotonic() < self._killed_s + self.options.detect_after_s:
             return
         began_s = time.monotonic()

@@ -33,7 +33,7 @@ OptionsT = TypeVar("OptionsT", bound=FaultOptions)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlace:
-    """Where a scenario puts a fault, as far as a fault's options may depend on it."""
+    """The surroundings of a fault in a scenario, as far as the fault's options may depend on them."""
 
     on: str
     queue: type[Queue[Any]]
@@ -52,11 +52,9 @@ class AddedLoad:
 
 
 class Fault(ABC, Generic[OptionsT]):
-    """One kind of fault.
-
-    Every method runs in the bench's main thread, so a method that takes long delays the other faults: start what takes seconds in `inject`
-    and follow it in `keep_up`. If the bench is killed, `undo` is not called; everything that the fault made must then disappear with the run's
-    processes and its folder.
+    """One kind of fault. Every method runs in the bench's main thread, so a long method delays the other faults: start what takes seconds in
+    `inject`, and check its progress in `keep_up`. If the bench is killed, `undo` is not called; everything that the fault has created must then
+    disappear with the run's processes and folder.
     """
 
     kind: ClassVar[str]
@@ -80,7 +78,7 @@ class Fault(ABC, Generic[OptionsT]):
     explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()
     """The kinds of errors that it may cause in clients. A run fails on errors of any other kind, even while the fault is active."""
     combination: ClassVar[Combination | None] = None
-    """How combined faults (`chaos` of a phase) use it. None: they do not, as it needs a special server, or changes it for good."""
+    """How combined faults (`chaos` of a phase) use it. None: they do not, because it needs a special server, or changes the server permanently."""
     options_type: ClassVar[type[FaultOptions]] = FaultOptions
 
     def __init__(self, name: str, on: str, options: OptionsT, context: InjectionContext) -> None:
@@ -92,7 +90,7 @@ class Fault(ABC, Generic[OptionsT]):
 
     @classmethod
     def find_issue(cls, options: OptionsT, place: FaultPlace) -> tuple[str, str] | None:
-        """Find a key that does not fit the others, or the scenario: its name, and the rest of the sentence after the name."""
+        """Find a key that contradicts another key or the scenario; return its name, and the rest of the sentence after the name."""
         return None
 
     @classmethod
@@ -107,7 +105,7 @@ class Fault(ABC, Generic[OptionsT]):
 
     @property
     def is_momentary(self) -> bool:
-        """Whether it is over as soon as it has happened: recovery is measured from that moment."""
+        """Whether it has no duration, like a kill: recovery is measured from when it happened."""
         return False
 
     @abstractmethod
@@ -119,10 +117,12 @@ class Fault(ABC, Generic[OptionsT]):
         """
 
     def keep_up(self) -> None:
-        """Do what must be repeated while it is active; called several times a second. Raises as `inject` does."""
+        """Do what has to be repeated while it is active; called several times a second. Raises as `inject` does."""
 
     def is_over(self) -> bool:
-        """Whether it has ended by itself before its planned end: it is then undone, and recovery counts from there. Called after `keep_up`."""
+        """Whether it has ended by itself before its planned end. It is then undone, and recovery is measured from that time. Called after
+        `keep_up`.
+        """
         return False
 
     def find_lapse(self) -> str | None:

@@ -34,7 +34,7 @@ class FullDiskOptions(FaultOptions):
         alias="enlarge_after",
         ge=0,
         le=3600,
-        description="without ballast: how long after the server's first failed write the disk is made larger",
+        description="without ballast: from the server's first failed write until the disk is made larger",
     )
 
 
@@ -66,7 +66,7 @@ class FullDisk(Fault[FullDiskOptions]):
     """When the first failed write was seen."""
 
     def inject(self) -> Evidence:
-        """Fill the disk, or let the server do it."""
+        """Fill the disk, or let the server fill it."""
         self._server = self.context.cluster.server(self.on)
         control = self._server.control
         if not isinstance(control, PostgresServer) or control.process is None or not isinstance(control.disk, SmallDisk):
@@ -79,7 +79,7 @@ class FullDisk(Fault[FullDiskOptions]):
         return {"ballast_bytes": ballast_bytes, "free_bytes": self._disk.free_bytes}
 
     def keep_up(self) -> None:
-        """Fill the space that has become free; without ballast, look for the first failed write."""
+        """Fill the space that has become free; without ballast, search the log for the first failed write."""
         if self.options.ballast:
             self._disk.fill()
         elif self._failed_s is None and self._count_failed_writes():

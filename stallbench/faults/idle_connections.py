@@ -34,7 +34,7 @@ _FILL_WITHIN_S = 30.0
 _FREE_WITHIN_S = 20.0
 _POLL_S = 0.02
 _LOOKS, _LOOK_EVERY_S = 8, 0.03
-"""How often the open connections are counted: the fewest count, so that those which come and go do not."""
+"""How often the open connections are counted. The smallest number is used, so that short-lived connections are not included."""
 
 _CREATE = {
     "postgres": "CREATE ROLE {name} LOGIN PASSWORD '{secret}' CONNECTION LIMIT {limit}",
@@ -57,13 +57,13 @@ class IdleConnectionsOptions(FaultOptions):
         default=None,
         ge=1,
         le=_MOST,
-        description="how many; if not given, as many as the server allows, and each that becomes free later",
+        description="how many connections; if not given, as many as the server allows, and another one whenever one becomes free",
     )
     leave_free: int | None = Field(
         default=None,
         ge=1,
         le=_MOST,
-        description="instead of a count: as many as leave this many connections free when the fault begins",
+        description="instead of a count: so many that this number of connections is free when the fault begins",
     )
     limit: int | None = Field(
         default=None,
@@ -78,14 +78,13 @@ class IdleConnectionsOptions(FaultOptions):
 
 
 class IdleConnections(Fault[IdleConnectionsOptions]):
-    """A client that has a connection keeps it; a new connection is refused.
-
-    The connections do not go through the proxy, because other applications do not share the queue's network path: faults on that path do not
-    affect them. Clients of the bench may use the connections that the server reserves for superusers, and so do these.
+    """A client that has a connection keeps it; a new connection is refused. The connections do not go through the proxy: other applications do not
+    share the queue's network path, so faults on that path do not affect them. The fault also uses the connections that the server reserves for
+    superusers, because clients of the bench may use these.
     """
 
     kind = "idle_connections"
-    summary = "opens idle connections: as many as wanted, or all that the server allows and another whenever one becomes free"
+    summary = "opens idle connections: a given number, or all that the server allows and another whenever one becomes free"
     source = (
         "connection pools of other services, leaks, and scale-outs that reach max_connections: 'sorry, too many clients already'"
     )
@@ -97,13 +96,13 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
 
     @classmethod
     def find_issue(cls, options: IdleConnectionsOptions, place: FaultPlace) -> tuple[str, str] | None:
-        """Find a second number of connections."""
+        """Find an issue: a second number of connections."""
         if options.leave_free is None or (options.count is None and options.limit is None):
             return None
         return "leave_free", f" is given beside a {'limit' if options.count is None else 'count'}; expected one of the two"
 
     def inject(self) -> Evidence:
-        """Open the connections; without a number of them the server's refusal is the evidence."""
+        """Open the connections. If no number is given, the server's refusal is the evidence."""
         self._endpoint = self.context.cluster.server(self.on).direct
         self._driver = driver_of(self._endpoint.engine)
         self._connections: list[Any] = []
@@ -183,7 +182,7 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
                 time.sleep(_LOOK_EVERY_S)
         finally:
             self._driver.close(connection)
-        return max(0, limit - (used - 1) - self.options.leave_free)  # the connection that asks will be free again
+        return max(0, limit - (used - 1) - self.options.leave_free)  # this connection will be free again
 
     def _read_number(self, connection: Any, statement: str) -> int:
         with connection.cursor() as cursor:
@@ -191,11 +190,11 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
             return int(cursor.fetchone()[-1])
 
     def _open_more(self) -> str | None:
-        """Open connections up to the wanted number, or until the server refuses; return its message, or none if it did not refuse."""
+        """Open connections up to the intended number, or until the server refuses one; return its message, or none if it did not refuse."""
         most = _MOST if self._wanted is None else self._wanted
 
         def open_one() -> str | None:
-            """Open one connection; return the refusal, or that there are enough."""
+            """Open one connection; return the refusal, or that the intended number is open."""
             if len(self._connections) >= most:
                 return _ENOUGH
             try:
@@ -210,7 +209,7 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
         return None if refusal == _ENOUGH else refusal
 
     def _connect_when_free(self) -> Any:
-        """Connect as soon as the server has noticed that the connections were closed."""
+        """Wait until the server has noticed that the connections were closed and accepts one."""
 
         def connect() -> Any:
             try:

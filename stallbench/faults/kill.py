@@ -31,10 +31,8 @@ class KillOptions(FaultOptions):
 
 
 class Kill(Fault[KillOptions]):
-    """SIGKILL, as the kernel's out-of-memory killer and orchestrators send it.
-
-    A process that has just been started has nothing to lose: it is not killed before its first operation. A later kill is skipped if no process
-    is left to kill.
+    """SIGKILL, as the kernel's out-of-memory killer and orchestrators send it. A new process is not killed before its first operation, because it
+    could not lose anything. A later kill is skipped if no process is left.
     """
 
     kind = "kill"

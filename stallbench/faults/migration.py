@@ -32,7 +32,7 @@ ALTER TABLE {table} ADD COLUMN {new} bigint GENERATED ALWAYS AS ({key} + 1) STOR
 """
 """Sent as one text, so that it is one transaction. A stored generated column makes PostgreSQL rewrite the whole table."""
 _IN_STEPS = (
-    "DROP INDEX CONCURRENTLY IF EXISTS {new}_index",  # what a failed attempt has left
+    "DROP INDEX CONCURRENTLY IF EXISTS {new}_index",  # left by a failed attempt
     "CREATE INDEX CONCURRENTLY {new}_index ON {table} ({key})",
     "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {new} bigint; ALTER TABLE {table} ALTER COLUMN {new} SET DEFAULT 0",
 )
@@ -97,7 +97,7 @@ class Migration(Fault[MigrationOptions]):
             "new": re.sub(r"\W", "_", f"of_{self.name}"),
         }
         if self._is_left(self._watch):
-            raise NotCarriedOutError(f"{table} already has an index or a column with the name that {self.name} would use")
+            raise NotCarriedOutError(f"{table} already has an index or a column with the name that {self.name} uses")
         self._session = SideSession(endpoint, self.name)
         if self.options.lock_timeout_s is not None:
             self._session.set_lock_timeout(self.options.lock_timeout_s)
@@ -106,7 +106,7 @@ class Migration(Fault[MigrationOptions]):
         return {"pid": self._session.pid, **self._names}
 
     def keep_up(self) -> None:
-        """When a step has ended, begin the next one, or the same again."""
+        """When a step has ended, begin the next one, or repeat it."""
         assert self._session is not None
         if self._session.is_running or self._done_s is not None:
             return

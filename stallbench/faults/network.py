@@ -117,7 +117,7 @@ class SlowCloseOptions(ToxicOptions):
     """Options of `SlowClose`."""
 
     delay_s: Duration = Field(
-        default=1.0, alias="delay", gt=0, le=600, description="how long a closed connection still looks open"
+        default=1.0, alias="delay", gt=0, le=600, description="how long a closed connection still looks open to the other side"
     )
 
 

@@ -1,4 +1,4 @@
-"""A trigger on the queue's table sends a notification for each enqueue: from then on enqueues commit one after the other.
+"""A trigger on the queue's table sends a notification for each enqueue: enqueues then commit one after the other.
 
 Before it commits, a transaction with a NOTIFY takes a lock that all databases of the server share, and holds it until its commit is on disk. So two
 such commits never share a flush: the commit rate depends only on the disk, and not on the number of clients.

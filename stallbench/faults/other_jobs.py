@@ -25,7 +25,7 @@ class OtherJobsOptions(FaultOptions):
 
 
 class OtherJobs(Fault[OtherJobsOptions]):
-    """Most jobs of the table are not for these workers."""
+    """Most jobs in the table are not for the queue's workers."""
 
     kind = "other_jobs"
     summary = "adds many jobs to the queue's table that its workers must not claim, and removes them at its end"
@@ -36,7 +36,7 @@ class OtherJobs(Fault[OtherJobsOptions]):
 
     @classmethod
     def find_issue(cls, options: OtherJobsOptions, place: FaultPlace) -> tuple[str, str] | None:
-        """Find that the queue cannot have such jobs."""
+        """Find an issue: the queue cannot have jobs in this state."""
         if not issubclass(place.queue, HasOtherJobs):
             return "kind", f' is "{cls.kind}", but a queue "{place.queue.kind}" shares its table with no other jobs'
         if options.state not in place.queue.other_job_states:
@@ -49,11 +49,11 @@ class OtherJobs(Fault[OtherJobsOptions]):
         with self._opened_queue() as queue:
             found = queue.add_other_jobs(self.options.count, self.options.state)
         if found < self.options.count:
-            raise NotCarriedOutError(f"{self.options.count} jobs were added to the table, but it has only {found} of them")
+            raise NotCarriedOutError(f"{self.options.count} jobs were added to the table, but only {found} of them are in it")
         return {"jobs": found, "state": self.options.state, "took_s": round(time.monotonic() - began_s, 3)}
 
     def undo(self) -> Evidence:
-        """Delete them, and count what is left."""
+        """Delete them, and count those that are left."""
         with self._opened_queue() as queue:
             left = queue.remove_other_jobs()
         if left:

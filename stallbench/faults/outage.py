@@ -58,7 +58,7 @@ class Outage(Fault[OutageOptions]):
 
     @abstractmethod
     def take_down(self, server: Server, process: Process) -> None:
-        """Make the server end; it may end after this returns."""
+        """Make the server end. It may still run when this returns."""
 
     def inject(self) -> Evidence:
         """Take the server down."""
@@ -84,7 +84,7 @@ class Outage(Fault[OutageOptions]):
         """Start it, if it was not started yet, and wait until it accepts connections."""
         if self._process is None:
             return {}
-        # Each step has a deadline of its own, whose error says which one was missed.
+        # Each step has its own deadline, and its error says which step took too long.
         wait_until(lambda: self._take_step(down_for_s=0.0), within_s=math.inf, every_s=_POLL_S)
         assert self._ended_s is not None
         assert self._started_s is not None
@@ -97,7 +97,7 @@ class Outage(Fault[OutageOptions]):
         }
 
     def _take_step(self, down_for_s: float) -> bool:
-        """Look whether it has ended, start it ``down_for_s`` after that, look whether it accepts connections; returns whether it does."""
+        """Check whether it has ended, start it ``down_for_s`` after that, and check whether it accepts connections; returns whether it does."""
         now_s = time.monotonic()
         if self._ended_s is None:
             self._check_end(now_s)
@@ -132,7 +132,7 @@ class Outage(Fault[OutageOptions]):
 
 
 class Crash(Outage):
-    """The server is killed while it works."""
+    """The server is killed while it serves clients."""
 
     kind = "crash"
     combination = _ENDS_SERVER

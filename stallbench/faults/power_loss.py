@@ -17,7 +17,7 @@ _PID_FILE = "postmaster.pid"
 
 
 class PowerLoss(Outage):
-    """The server is killed, and its disk loses what was not synced. A `Crash` keeps that, because the kernel has it."""
+    """The server is killed, and data that it had not synced are lost. After a `Crash` they are not lost, because the kernel still writes them."""
 
     kind = "power_loss"
     summary = (
@@ -35,7 +35,7 @@ class PowerLoss(Outage):
         """Kill the server, and drop what is unsynced."""
         self._disk = self._require_disk(server)
         server.control.kill()
-        # Shared memory does not survive a power failure, either. The server would remove it only if its pid file were still there.
+        # A power failure also clears shared memory. The server would remove it only if its pid file still existed.
         remove_shared_memory(self._disk.path_from_outside / _PID_FILE)
         self._dropped = self._disk.lose_power()
 
@@ -61,5 +61,5 @@ class PowerLoss(Outage):
             super()._check_return()
         except NotCarriedOutError as error:
             raise NotCarriedOutError(
-                f"{self.on} could not recover from what was synced before the power failed: {error}"
+                f"{self.on} could not recover from the data that were synced before the power failure: {error}"
             ) from error

@@ -1,4 +1,4 @@
-"""One worker that a deployment replaces: the old process ends, a new one starts, and is started again if it ends before it is ready."""
+"""One worker that a deployment replaces: the old process ends, and a new one starts. If it ends before it is ready, it is started again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from stallbench.run.load import Load
 
 _READY_S = 30.0
 _END_S = 5.0
-"""How long after it was asked to stop a new worker that was not ready has ended."""
+"""How long a new worker that was not ready may take to end after it was asked to stop."""
 _MOST_DOUBLINGS = 30
-"""Of the delay before a restart: enough for any limit, and no overflow."""
+"""Upper limit of the doublings of the delay before a restart: large enough for any limit of the delay, and without overflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +77,13 @@ class Replacement:
         self.is_complete = all(step() for step in steps)  # the second begins when the first is done
 
     def take_failures(self) -> list[str]:
-        """Return how each new worker ended that could not start, and what it printed last, since the last call."""
+        """Return, for each new worker that could not start since the last call, how it ended and what it printed last."""
         taken, self._new_failures = self._new_failures, []
         return taken
 
     def wind_up(self) -> bool:
-        """When there is no time for the whole replacement, leave one worker: the new one if the old one was asked to stop or is redundant.
-
-        Returns whether that is done; call it again if not.
+        """Leave only one worker, because there is no time for the whole replacement: the new one if the old one was asked to stop or is redundant.
+        Returns whether this is complete; call it again if not.
         """
         if self._policy.starts_first and self._asked_s is None and not (self._new and self._new.is_ready):
             self._end_start()
@@ -100,7 +99,7 @@ class Replacement:
         if new is not None:
             new.stop(_END_S)
             if not new.is_ready:
-                new.intended = "killed"  # a process that is just starting does not end in an orderly way
+                new.intended = "killed"  # a process that is still starting does not shut down cleanly
 
     def _stop(self) -> bool:
         if self.stopped_after_s is not None:

@@ -1,4 +1,4 @@
-"""The jobs table or its indexes are rewritten, as is done against bloat. Meanwhile the queue waits or becomes slower.
+"""The jobs table or its indexes are rewritten, as is done against bloat. Meanwhile the queue is blocked or slower.
 
 ``REINDEX`` locks the table and then the index; a worker that has locked a row and then deletes it locks them in the opposite order. PostgreSQL ends
 the statement that detects the deadlock first. If that is the ``REINDEX``, the fault starts it again, as an administrator would.
@@ -40,7 +40,7 @@ class Rewrite(Fault[FaultOptions]):
         """Return the statement that rewrites ``table``."""
 
     def inject(self) -> Evidence:
-        """Begin with the first table; its size before is part of the evidence."""
+        """Begin with the first table. The size of the tables before is part of the evidence."""
         endpoint = self.context.cluster.server(self.on).direct
         self._watch = SideSession(endpoint, f"{self.name}:watch")
         self._session = SideSession(endpoint, self.name)

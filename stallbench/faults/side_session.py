@@ -25,7 +25,7 @@ _OF_MYSQL = {
     "pid": "SELECT connection_id()",
     "end": "KILL {pid}",
     "is_there": "SELECT 1 FROM information_schema.processlist WHERE id = {pid}",
-    # Only some builds report which session blocks which. Sessions hardly wait for a metadata lock in any other case.
+    # Only some builds report which session blocks which. Sessions rarely wait for a metadata lock in other cases.
     "waiting": "SELECT id FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock'",
     "timeout": "SET lock_wait_timeout = {s}",
 }

@@ -50,7 +50,7 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
     options_type = TerminateBackendsOptions
 
     def inject(self) -> Evidence:
-        """End the first one."""
+        """End the first connection."""
         server = self.context.cluster.server(self.on)
         self._driver = driver_of(server.direct.engine)
         self._is_postgres = server.direct.engine == "postgres"
@@ -63,9 +63,8 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
         return {"terminated": self._terminated}
 
     def keep_up(self) -> None:
-        """End the connections that are due; if no client is connected at that moment, none is ended.
-
-        Those that became due meanwhile are left out: on a server that ends them more slowly than they are due, the run would never go on.
+        """End the connections that are due; if no client is connected at that moment, none is ended. Terminations that become due meanwhile are
+        skipped: on a server that is slower than the interval, the run would otherwise never continue.
         """
         now_s = time.monotonic()
         while self._next_s <= now_s:

@@ -39,7 +39,7 @@ class WorkFault(Fault[WorkOptionsT]):
         return {"job_fault": job_fault.model_dump(mode="json", exclude_defaults=True)}
 
     def keep_up(self) -> None:
-        """Read which workers it has affected."""
+        """Record which workers it has affected."""
         self.context.load.workers_that_met(self.name)
 
     def find_lapse(self) -> str | None:
@@ -70,7 +70,7 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
     options_type = PoisonJobsOptions
 
     def job_fault(self) -> JobFault:
-        """Kill the worker of a job that bears the mark of this fault."""
+        """Kill the worker of a job with the mark of this fault."""
         return JobFault(on=self.on, mark=self.name, kills=True)
 
     def inject(self) -> Evidence:
@@ -100,7 +100,7 @@ class FailingJobsOptions(FaultOptions):
 
 
 class FailingJobs(WorkFault[FailingJobsOptions]):
-    """A dependency of the jobs, such as a payment provider, is down: each execution takes its time, fails, and the job is released."""
+    """A dependency of the jobs, such as a payment provider, is down: each execution takes its usual time and fails, and the job is released."""
 
     kind = "failing_jobs"
     combination = replace(_NEEDS_WORKERS, options={"share": 0.3})

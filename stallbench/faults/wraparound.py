@@ -32,17 +32,17 @@ class WraparoundOptions(FaultOptions):
     """Options of `Wraparound`."""
 
     ended: Literal["when_warned", "when_refused"] = Field(
-        default="when_refused", description="what the operator waits for before dropping the slot and freezing the databases"
+        default="when_refused", description="the event after which the operator drops the slot and freezes the databases"
     )
     ended_after_s: Duration = Field(
-        default=5.0, alias="ended_after", ge=0, le=3600, description="time from then until the operator begins"
+        default=5.0, alias="ended_after", ge=0, le=3600, description="time from that event until the operator begins"
     )
 
 
 class Wraparound(Fault[WraparoundOptions]):
     """An abandoned logical slot holds back the horizon of the system catalogs while the last transaction ids are used (``database.xids_left``).
 
-    Autovacuum works all the time, but cannot advance the oldest transaction id of the databases. The fault ends as an operator would end it: the slot
+    Autovacuum runs all the time, but cannot advance the oldest transaction id of the databases. The fault ends as an operator would end it: the slot
     is dropped, and VACUUM (FREEZE) moves the limit.
     """
 
@@ -61,7 +61,7 @@ class Wraparound(Fault[WraparoundOptions]):
     """When the text that the operator waits for was seen."""
 
     def inject(self) -> Evidence:
-        """Verify that the slot holds the horizon; the load does the rest."""
+        """Verify that the slot holds the horizon. The load then uses the transaction ids."""
         self._server = self.context.cluster.server(self.on)
         with connect(self._server.direct, self.name) as connection:
             (age,) = connection.execute(_AGE).fetchone() or (None,)
@@ -74,7 +74,7 @@ class Wraparound(Fault[WraparoundOptions]):
         return {"slot": HOLDER, "age": age}
 
     def keep_up(self) -> None:
-        """Look for the text in the server's log."""
+        """Search the server's log for the text."""
         if self._seen_s is None and self._count(_WARNED if self.options.ended == "when_warned" else _REFUSED):
             self._seen_s = time.monotonic()
 
@@ -83,12 +83,11 @@ class Wraparound(Fault[WraparoundOptions]):
         return self._seen_s is not None and time.monotonic() >= self._seen_s + self.options.ended_after_s
 
     def find_lapse(self) -> str | None:
-        """Return that the server never said what the operator waits for."""
-        return (
-            None
-            if self._seen_s is not None
-            else f"{self.on} neither warned of a wraparound nor refused to assign a transaction id, whichever was awaited"
-        )
+        """Return that the event did not occur; none if it did."""
+        if self._seen_s is not None:
+            return None
+        awaited = "warned of a wraparound" if self.options.ended == "when_warned" else "refused to assign a transaction id"
+        return f"{self.on} never {awaited}"
 
     def undo(self) -> Evidence:
         """Drop the slot, freeze every database, and wait until the server assigns transaction ids."""
@@ -104,7 +103,7 @@ class Wraparound(Fault[WraparoundOptions]):
         for database in databases:
             with connect(self._server.direct.model_copy(update={"database": database}), self.name) as connection:
                 connection.execute(_FREEZE)
-        # Autovacuum freezes template0, to which nobody can connect.
+        # Autovacuum freezes template0, to which no client can connect.
         if not wait_until(self._is_accepting, within_s=_ACCEPTED_WITHIN_S, every_s=_POLL_S):
             raise NotCarriedOutError(
                 f"{self.on} assigned no transaction id within {_ACCEPTED_WITHIN_S:.0f} s after it was vacuumed"

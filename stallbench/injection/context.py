@@ -24,7 +24,7 @@ class InjectionContext:
     queue: QueueRecord
     folder: RunFolder
     scratch: Path
-    """Folder for the files of a server that an injection starts; removed with the run."""
+    """Folder for the files of a server that an injection starts; removed at the end of the run."""
     random: random.Random
     """Seeded by the run."""
     note: Callable[[str], None]

@@ -19,8 +19,8 @@ ResultT = TypeVar("ResultT")
 class Crashes:
     """The crashes of one process. Each fault counts and draws separately, so that its seed decides which passages crash.
 
-    The process reads the active job faults once for each job (`JobFaults.read_active`); a fault that begins during a job crashes from the next
-    one on, and one that has ended meanwhile is withdrawn by `JobFaults.announce`.
+    The process reads the active job faults once for each job (`JobFaults.read_active`). So a fault that begins during a job has its first effect in
+    the next job. A fault that has ended since then has no effect: `JobFaults.announce` checks that.
     """
 
     def __init__(self, job_faults: JobFaults) -> None:
@@ -43,7 +43,9 @@ class Crashes:
     def passes_during(
         self, point: CrashPoint, queue: Queue[Any], call: Callable[[], ResultT], job_id: int | None = None
     ) -> ResultT:
-        """Make a call of ``queue`` and return its result; ``point`` is passed at each answer of a server, else when the call has returned."""
+        """Make a call of ``queue`` and return its result. Pass ``point`` at each answer of a server or, if the queue does not report answers, when
+        the call has returned.
+        """
         if all(fault.at is not point for fault in self._job_faults.last_read.values()):
             return call()
         if self._observed is not queue:
@@ -73,7 +75,8 @@ class Crashes:
         return chance.random() < fault.share
 
     def _find_turn(self, fault: JobFault) -> int:
-        """Return the passage at which this process crashes if each has its turn, so that no two deaths are between the same statements.
+        """Return the passage at which this process crashes with ``in_turn``: each process crashes at another passage, so that no two crash between
+        the same statements.
 
         The processes that ran when the fault began crash at the first passage, the second, and so on. Their replacements follow: with two
         workers, ``worker-1-2`` crashes at the third and ``worker-2-2`` at the fourth.
@@ -85,7 +88,7 @@ class Crashes:
         return generation
 
     def _crash(self, name: str, fault: JobFault, job_id: int | None) -> None:
-        """Announce it and do it. Nothing is flushed and nothing is cleaned up: the server learns of it from the kernel alone."""
+        """Announce the crash, then crash. Nothing is flushed or cleaned up: only the kernel informs the server."""
         assert fault.crash is not None
         if not self._job_faults.announce(name, fault.crash, job_id):
             return
@@ -93,7 +96,9 @@ class Crashes:
 
 
 def _split(process: str) -> tuple[str, int]:
-    """Return the name of the first process in its place, and which process there it is: ``worker-3-2`` is the second ``worker-3``."""
+    """Return the name of the process that it and its predecessors replaced, and its number in that sequence: ``worker-3-2`` is the second
+    ``worker-3``.
+    """
     parts = process.split("-")
     length = 1 if parts[0] == "scheduler" else 2
     generation = parts[length] if len(parts) > length else ""

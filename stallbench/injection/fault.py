@@ -46,7 +46,7 @@ class FaultInjection(Injection):
         return self._evidence
 
     def keep_up(self) -> None:
-        """Let the fault repeat what it must."""
+        """Call `Fault.keep_up`."""
         self._fault.keep_up()
 
     def has_ended_itself(self) -> bool:

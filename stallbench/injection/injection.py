@@ -16,7 +16,7 @@ class Injection(ABC):
     """
 
     is_momentary = False
-    """Whether it is over as soon as it has happened: recovery is measured from that moment. `end` cleans up after it."""
+    """Whether it has no duration, like a kill: recovery is measured from when it happened. `end` cleans up after it."""
 
     def __init__(self, record: InjectionRecord, *, after_s: float = 0.0) -> None:
         """Plan it. ``after_s``: how long after the start of its phase it begins."""
@@ -30,7 +30,7 @@ class Injection(ABC):
 
     @property
     def is_active(self) -> bool:
-        """Whether it was begun and not ended, so that something may have to be undone."""
+        """Whether it was begun and not ended, so that its effect may have to be undone."""
         return self.record.start_ns is not None and not self.is_ended
 
     @property
@@ -45,21 +45,21 @@ class Injection(ABC):
 
     @abstractmethod
     def describe_effect(self) -> str:
-        """Return what it does, to be shown when it was verified to be active."""
+        """Return what it does, to be shown when it has been verified to be active."""
 
     @abstractmethod
     def begin(self) -> None:
-        """Make it active. It may return before it is."""
+        """Begin it. This may return before it is active: `verify` waits for that."""
 
     @abstractmethod
     def verify(self) -> Evidence:
-        """Wait until it is active and return the evidence; raises if it does not become so in time."""
+        """Wait until it is active and return the evidence; raises if it is not active in time."""
 
     def keep_up(self) -> None:  # noqa: B027 - most have nothing to repeat
-        """Do what must be repeated while it is active; called several times a second."""
+        """Do what has to be repeated while it is active; called several times a second."""
 
     def has_ended_itself(self) -> bool:
-        """Whether it is over before its planned end, as intended: then it is ended, and recovery is measured from there."""
+        """Whether it is over before its planned end, as its kind intends. `end` is then called, and recovery is measured from that time."""
         return False
 
     @abstractmethod
@@ -72,4 +72,4 @@ class Injection(ABC):
 
     @abstractmethod
     def verify_gone(self) -> Evidence:
-        """Wait until nothing of it is left and return what showed that; raises if something is."""
+        """Wait until nothing of it is left and return the evidence; raises if something is left."""

@@ -1,6 +1,6 @@
 """Job faults: faults inside the processes of the load. Each is a file in a folder that every worker reads before each job.
 
-A process that is started meanwhile reads it, too. Producers and schedulers read only faults at a crash point. The job fault ends when its
+Processes that are started meanwhile read it, too. Producers and schedulers read only faults at a crash point. The job fault ends when its
 file is removed.
 """
 
@@ -27,7 +27,7 @@ class JobFault(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     on: str = Field(description="the process that it affects, and that process's replacements; `workers`, `producers` for all")
-    mark: str | None = Field(default=None, description="affects only jobs that bear this mark; all jobs if none")
+    mark: str | None = Field(default=None, description="affects only jobs with this mark; all jobs if none")
     share: float = Field(default=1.0, gt=0, le=1, description="share of these jobs that it affects, drawn at each execution")
     kills: bool = Field(default=False, description="whether the job kills its worker (SIGKILL)")
     fails: bool = Field(default=False, description="whether the job fails")
@@ -36,7 +36,7 @@ class JobFault(BaseModel):
     at: CrashPoint | None = Field(default=None, description="the point at which the process crashes; none if it does not")
     crash: Crash | None = Field(default=None, description="what happens there")
     every_nth: int | None = Field(default=None, ge=1, description="every n-th passage of a process crashes; by `share` if none")
-    in_turn: bool = Field(default=False, description="instead: at one passage of each process, see `Crashes`")
+    in_turn: bool = Field(default=False, description="instead of both: at one passage of each process, see `Crashes`")
     first: tuple[str, ...] = Field(default=(), description="with `in_turn`: the processes that run when it begins, in order")
     seed: int = Field(default=0, description="seed of the passages that are drawn by `share`")
 
@@ -59,7 +59,7 @@ def end_job_fault(folder: Path, name: str) -> None:
 
 
 def has_announced(folder: Path, name: str, process: str, crash: Crash = "kill") -> bool:
-    """Whether ``process`` has announced that job fault ``name`` is about to kill or to stop it; that may have happened by now."""
+    """Whether ``process`` has announced that job fault ``name`` is about to kill or stop it, or has just done so."""
     return _announcement(folder, name, process, crash).exists()
 
 
@@ -85,7 +85,7 @@ class JobFaults:
     """The job faults that are active for one process."""
 
     def __init__(self, folder: Path | None, process: str, role: str = "worker") -> None:
-        """Read ``folder`` when asked to; without one there are no job faults."""
+        """Read ``folder`` at each `read_active`; without a folder there are no job faults."""
         self._folder = folder
         self._folder_name = os.fspath(folder) if folder else ""
         self.process = process
@@ -113,10 +113,9 @@ class JobFaults:
         return {name: found for name, found in self._active.items() if found.applies_to(self.process, self._role)}
 
     def announce(self, name: str, crash: Crash = "kill", job_id: int | None = None) -> bool:
-        """Announce that job fault ``name`` kills or stops this process now; withdraw that and return false if it has ended meanwhile.
-
-        The process announces it before it reads the job faults once more. So after a job fault has ended, a process without an announcement is
-        not affected by it. ``job_id``: the job that the process has, if it has one.
+        """Announce that job fault ``name`` kills or stops this process now. If the job fault has ended meanwhile, withdraw the announcement and
+        return false. The process first announces, and then reads the job faults once more. So after a job fault has ended, it affects no process
+        without an announcement. ``job_id``: the job that the process has, if it has one.
         """
         assert self._folder is not None
         announcement = _announcement(self._folder, name, self.process, crash)

@@ -30,7 +30,8 @@ class Injections:
     def __init__(self, context: InjectionContext, say: Callable[[str], None], numbers: Counter[str] | None = None) -> None:
         """Prepare; nothing is injected. ``say`` is called with a sentence whenever an injection begins or ends.
 
-        ``numbers``: how many there were of each kind in earlier runs with the same processes, which know injections by their names.
+        ``numbers``: how many of each kind earlier runs with the same processes had. Names continue from these numbers, because the processes identify
+        injections by name.
         """
         self._context = context
         self._say = say
@@ -47,7 +48,7 @@ class Injections:
         return any(record.name == name and record.may_be_ended for record in self.records())
 
     def start_maintenance(self, choices: Sequence[MaintenanceChoice]) -> None:
-        """Plan and start the maintenance of the whole run, and verify it; that of a phase begins in the phase. Raises `NotCarriedOutError`."""
+        """Plan, start and verify the maintenance of the whole run. Maintenance of a phase begins in that phase. Raises `NotCarriedOutError`."""
         self._maintenance = choices
         whole_run = [choice for choice in choices if choice.phase is None]
         planned = [MaintenanceInjection(self._name(choice.kind), choice, context=self._context) for choice in whole_run]
@@ -97,7 +98,7 @@ class Injections:
                 injection.ends_at_s = None if duration_s is None else injection.begins_at_s + duration_s
 
     def run_due(self) -> float | None:
-        """Begin, keep up and end what is due now; return in how many seconds the next injection begins or ends, or none.
+        """Begin, keep up and end the injections that are due; return the seconds until the next one begins or ends, or none.
 
         Raises `NotCarriedOutError` if an injection cannot be begun, verified, kept up or ended.
         """
@@ -116,7 +117,7 @@ class Injections:
         return min((max(0.0, at_s - now_s) for at_s in due_s if at_s is not None), default=None)
 
     def end_phase(self, phase: str) -> None:
-        """End the injections of a phase, the last one begun first. Raises `NotCarriedOutError`, also if one has not begun by now."""
+        """End the injections of a phase in the reverse order of their beginning. Raises `NotCarriedOutError`, also if one has not begun by now."""
         for injection in self._of(phase):
             if injection.record.start_ns is None:
                 raise NotCarriedOutError(
@@ -126,13 +127,13 @@ class Injections:
         self._end_active(self._of(phase))
 
     def end_all(self) -> None:
-        """End every injection that is still active, the last one begun first. Raises `NotCarriedOutError`."""
+        """End every injection that is still active, in the reverse order of their beginning. Raises `NotCarriedOutError`."""
         self._end_active(self._all)
 
     def undo_all(self) -> None:
         """After an aborted run: undo what is still active, as far as possible; a record says what could not be undone.
 
-        Whatever is left then is in processes and folders that are removed with the run.
+        What is left then is in processes and folders that are removed at the end of the run.
         """
         for injection in reversed(self._all):
             if injection.is_active:

@@ -22,7 +22,7 @@ _END_S = 10.0
 _COMMAND = tuple(role_command("longrunners"))
 _BETWEEN_QUERIES_S = 3.0
 _FIND = {"postgres": find_on_postgres, "sqlite": find_on_sqlite}
-"""How each engine is asked for a longrunner; all others are InnoDB."""
+"""How the servers of an engine are asked for a longrunner; engines that are not listed use InnoDB."""
 
 
 class LongrunnerInjection(Injection):
@@ -56,7 +56,7 @@ class LongrunnerInjection(Injection):
         }
         self._process: Process | None = None
         self._holder: Evidence = {}
-        """What the longrunner, and then the server, says of what holds the horizon."""
+        """What holds the horizon, as the longrunner reports it, and later as the server reports it."""
 
     def describe_effect(self) -> str:
         """Say that the server confirms it."""

@@ -1,4 +1,4 @@
-"""What is wrong with a longrunner of a scenario, as ``python -m longrunners --check`` reports it to the library, in JSON."""
+"""An issue with a longrunner of a scenario, as ``python -m longrunners --check`` reports it to the bench, in JSON."""
 
 from __future__ import annotations
 

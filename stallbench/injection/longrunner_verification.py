@@ -60,9 +60,8 @@ def find_on_innodb(servers: Sequence[Server], on: str, name: str, evidence: Mapp
 
 
 def find_on_sqlite(servers: Sequence[Server], on: str, name: str, evidence: Mapping[str, Any]) -> Evidence | None:
-    """Return the lock of a reader of a SQLite database in WAL mode: the kernel knows which process has it.
-
-    A reader has one of five locks, each a byte of the file with the suffix ``-shm``.
+    """Return the lock of a reader of a SQLite database in WAL mode, as the kernel reports it. A reader has one of five locks, each on one byte of the
+    file with the suffix ``-shm``.
     """
     server = next(server for server in servers if server.name == on)
     inode = Path(f"{server.direct.database}-shm").stat().st_ino
@@ -78,7 +77,7 @@ def find_on_sqlite(servers: Sequence[Server], on: str, name: str, evidence: Mapp
 
 
 def _is(holder: Holder, on: str, name: str, evidence: Mapping[str, Any]) -> bool:
-    """Whether a holder that the server names is this longrunner: everything that identifies the holder agrees."""
+    """Whether a holder that the server names is this longrunner: everything that identifies the holder matches."""
     if holder.kind != evidence.get("kind"):
         return False
     if holder.kind == "backend":

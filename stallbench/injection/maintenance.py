@@ -1,4 +1,4 @@
-"""Maintenance as an injection: a process that repeats a task on a server as long as there is load or its phase lasts, and what it reports."""
+"""Maintenance as an injection: a process that repeats a task on a server, during the whole load or one phase, and what it reports."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ class MaintenanceInjection(Injection):
         self._read_reports()
 
     def find_lapse(self) -> str | None:
-        """Look whether the process still runs."""
+        """Check whether the process still runs."""
         assert self._process is not None
         return None if self._process.poll() is None else f"its process {self._process.describe_end()}"
 
     def end(self) -> None:
-        """Let it finish its iteration; if that takes too long, kill it, and the server cancels what it was doing."""
+        """Let it finish its iteration. If that takes too long, kill it; the server then cancels its statement."""
         if self._process is not None:
             self._process.stop(_END_S)
 

@@ -10,7 +10,7 @@ InjectionCategory = Literal["fault", "longrunner", "maintenance"]
 Evidence = dict[str, Any]
 """What showed that an injection was active or gone: JSON values by name. The names depend on its kind, and the report shows them as they are.
 
-Names that other parts of the bench look for are defined here."""
+Names that other parts of the bench read are defined here."""
 KILLED = "killed"
 PAUSED = "paused"
 """Of a fault that kills or pauses processes: their names."""
@@ -20,7 +20,7 @@ AT_ONCE = "at_once"
 RATE = "rate"
 """Of a fault that adds load: jobs at its start, and jobs per second."""
 ENDED_BY_DEADLOCK = "ended_by_deadlock"
-"""How many statements of the fault itself the server ended to break a deadlock."""
+"""How many of the fault's own statements the server ended to break a deadlock."""
 
 
 class InjectionLogEntry(BaseModel):
@@ -33,7 +33,7 @@ class InjectionLogEntry(BaseModel):
 
 
 class InjectionRecord(BaseModel):
-    """One injection of a run. Times in ``_ns`` are of the bench's wall clock, and none if it never got that far."""
+    """One injection of a run. Times in ``_ns`` are of the bench's wall clock, and none if the injection did not reach that point."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -33,7 +33,7 @@ def list_names() -> list[str]:
 
 @cache
 def find_library(name: str) -> Library:
-    """Return the library ``name``, or the one in the folder that ``name`` is the path of; a relative path counts from the working directory.
+    """Return the library ``name``, or, if ``name`` is a path, the one in that folder; a relative path starts at the working directory.
 
     Raises `LibraryError` if there is none, or if its ``library.toml`` is invalid.
     """

@@ -32,13 +32,13 @@ class AdapterError(Exception):
     """The adapter answered with an error, or did not answer."""
 
     def __init__(self, message: str, code: str = "") -> None:
-        """Keep the error's code: an SQLSTATE, or what the library has in its place; empty if it did not answer."""
+        """Keep the error's code: an SQLSTATE, or the library's own code; empty if the adapter did not answer."""
         super().__init__(message)
         self.code = code
 
 
 def install_tables(library: Library, document: bytes, environment: Mapping[str, str]) -> None:
-    """Let the library create its tables; raises `NotCarriedOutError` with what it printed if it cannot.
+    """Let the library create its tables. If it fails, raises `NotCarriedOutError` with its output.
 
     ``environment``: variables besides those of its language.
     """
@@ -91,18 +91,18 @@ class AdapterProducer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it cannot be asked any more."""
+        """Whether the process has ended or stopped answering."""
         return self._process.poll() is not None
 
     def enqueue(self, jobs: list[dict[str, object]]) -> None:
-        """Hand over a batch and wait for the answer; raises `AdapterError` if it is no `ok`."""
+        """Send a batch and wait for the answer; raises `AdapterError` unless the answer is `ok`."""
         self._send(json.dumps({"jobs": jobs}).encode() + b"\n")
         answer = self._read(_is_answer)
         if not answer.get("ok"):
             raise AdapterError(str(answer["message"]), str(answer["error"]))
 
     def end(self) -> None:
-        """End it: at the end of its input, or by SIGKILL after a few seconds. A second call does nothing."""
+        """Close its input, so that it ends; kill it (SIGKILL) if it has not ended a few seconds later. A second call does nothing."""
         atexit.unregister(self.end)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
@@ -129,7 +129,7 @@ class AdapterProducer:
             raise AdapterError(self._describe_end()) from None
 
     def _read(self, is_awaited: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the next message that is awaited. All else is the library's own output, which goes to the log."""
+        """Return the next message that the bench waits for. All other lines are the library's own output, which goes to the log."""
         assert self._process.stdout is not None
         until_s = time.monotonic() + _ANSWER_S
         with selectors.DefaultSelector() as selector:
@@ -162,7 +162,7 @@ def _is_answer(message: dict[str, Any]) -> bool:
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:
-    """Return the message in a line; none if it is something else that the library printed."""
+    """Return the message in a line; none if the line is other output of the library."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a library, or a user's own application, says about itself: ``library.toml``."""
+"""The definition of a library, or of a user's own application: ``library.toml``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Language = Literal["python", "javascript", "go", "java", "php", "ruby"]
 
 
 class LibraryError(BadInputError):
-    """A library is not there, or its definition is invalid; the message says what was found and what is expected."""
+    """A library does not exist, or its definition is invalid; the message says what was found and what is expected."""
 
 
 class _Part(BaseModel):
@@ -30,16 +30,18 @@ class Completion(_Part):
 
 
 class Rescue(_Part):
-    """What gives the job of a dead worker to another one."""
+    """What makes the job of a dead worker available to another worker."""
 
-    by_default: bool = Field(description="whether that happens without anything that the user sets up")
-    what: str = Field(description="what rescues the job, or what the user would have to set up")
+    by_default: bool = Field(description="whether it happens without set-up by the user")
+    what: str = Field(description="what rescues the job, or what the user has to set up")
     after_s: float | None = Field(default=None, ge=0, description="after how long, by default; none if never, or at once")
     marks_failed: bool = Field(
         default=False, description="whether by default the job is then marked as failed, and not executed again"
     )
     search_s: float = Field(
-        default=0, ge=0, description="how much later, if it first has to be found: seconds between two searches"
+        default=0,
+        ge=0,
+        description="how much later at most, because the library searches for such jobs: seconds between two searches",
     )
 
 
@@ -50,7 +52,7 @@ class Statements(_Part):
         description="returns one row: the ready jobs, and the age of the oldest in seconds or null"
     )
     snapshot: str | dict[str, str] = Field(
-        description="returns the number of each job that is not over, and whether a worker has it"
+        description="returns the number of each job that has not ended, and whether a worker has it"
     )
 
     def of(self, purpose: Literal["backlog", "snapshot"], engine: str) -> str:
@@ -98,10 +100,10 @@ class Library(_Part):
         min_length=1, strict=False, description="starts the adapter; a verb follows: install, produce, work"
     )
     python_at_least: str | None = Field(
-        default=None, description="least version of Python in which it runs, like 3.12; if none, the bench's is new enough"
+        default=None, description="oldest version of Python in which it runs, like 3.12; if none, the bench's is new enough"
     )
     orderly_exit_codes: tuple[int, ...] = Field(
-        default=(0,), strict=False, description="those of a worker that was asked to stop by SIGTERM; negative: a signal"
+        default=(0,), strict=False, description="of a worker that was asked to stop by SIGTERM; negative: a signal"
     )
     completion: Completion
     rescue: Rescue
@@ -116,7 +118,7 @@ class Library(_Part):
 
     @property
     def source(self) -> str:
-        """The package that it is, or the folder if it is none."""
+        """Its package, or its folder if it has no package."""
         what = f"{self.package} {self.version}" if self.package else str(self.folder)
         return f"{what} ({self.language})" + (f", {self.home}" if self.home else "")
 

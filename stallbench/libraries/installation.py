@@ -25,7 +25,7 @@ from stallbench.setup.packages import InstallError
 from stallbench.setup.steps import one_at_a_time
 
 _DONE = "installed"
-"""The file that says so, and where: scripts and settings of some packages contain the folder's path."""
+"""The file that marks a complete installation and contains the folder's path: scripts and settings of some packages contain that path, too."""
 _PYTHON = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 """Adapters print without delay, and write nothing into the library's folder."""
 
@@ -48,24 +48,25 @@ def is_installed(library: Library) -> bool:
     return not kinds_of(library) or (_is_done(target) and not _has_lost_its_python(target))
 
 
-def find_lack(library: Library) -> str | None:
-    """Return why the library cannot be installed on this machine: what it needs, what was found, what to do; none if it can, or is installed."""
+def find_missing_requirement(library: Library) -> str | None:
+    """Return what the library needs and this machine does not have, what was found, and what to do; none if it can be installed, or is installed."""
     if is_installed(library):
         return None
-    lacks = (kind.find_lack(library) for kind in kinds_of(library))
-    return next((f"{library.title_and_version} needs {lack}" for lack in lacks if lack), None)
+    missing = (kind.find_missing_requirement(library) for kind in kinds_of(library))
+    return next((f"{library.title_and_version} needs {one}" for one in missing if one), None)
 
 
 def require_installable(library: Library) -> None:
-    """Raise `LibraryError` if the library is not installed and the machine lacks what it needs."""
-    if lack := find_lack(library):
-        raise LibraryError(lack)
+    """Raise `LibraryError` if the library is not installed and cannot be installed on this machine."""
+    if missing := find_missing_requirement(library):
+        raise LibraryError(missing)
 
 
 def require_installed(library: Library, say: Callable[[str], None]) -> None:
     """Install the library if it is not; ``say`` takes a progress line.
 
-    Raises `NotCarriedOutError` with the reason, or `LibraryError` if the machine lacks what it needs, or the program that its command names.
+    Raises `NotCarriedOutError` with the reason, or `LibraryError` if the machine does not have what the library needs, or the program that its
+    command names.
     """
     require_installable(library)
     if not is_installed(library):
@@ -101,7 +102,7 @@ def command_of(library: Library, verb: str) -> list[str]:
 
 
 def environment_of(library: Library) -> dict[str, str]:
-    """Return the environment variables that let an adapter import its language's contract module and the library, and nothing of the bench."""
+    """Return the environment variables that let an adapter import its language's contract module and the library, but nothing of the bench."""
     target, contract = installation_of(library), str(CONTRACT / library.language)
     of_kinds = {name: value for kind in kinds_of(library) for name, value in kind.environment(target).items()}
     of_language = {"PYTHONPATH": contract, **_PYTHON} if library.language == "python" else {}
@@ -109,7 +110,7 @@ def environment_of(library: Library) -> dict[str, str]:
 
 
 def _cache_name(library: Library) -> str:
-    """Return the library's name; for one outside of the project one that no other has, for they may have equal names."""
+    """Return a unique name: libraries outside of the project can have equal names."""
     is_own = library.folder.parent == CONTRACT.parent
     return library.name if is_own else f"{library.name}.{hashlib.sha256(str(library.folder).encode()).hexdigest()[:8]}"
 
@@ -120,7 +121,7 @@ def _is_done(target: Path) -> bool:
 
 
 def _has_lost_its_python(target: Path) -> bool:
-    """Whether the Python was removed from the machine for which the environment was made."""
+    """Whether the Python for which the environment was made was removed from the machine."""
     python = target / "bin" / "python"
     return python.is_symlink() and not python.exists()
 

@@ -19,7 +19,7 @@ from stallbench.storage.format import require_format
 
 
 def read_limit_baseline(folder: Path) -> Baseline:
-    """Return the baseline of one search. Raises `BadInputError` if it did not come to its end, or if the folders of its runs are gone."""
+    """Return the baseline of one search. Raises `BadInputError` if the search did not complete, or if the folders of its runs were removed."""
     path = folder / LIMIT
     try:
         content = json.loads(path.read_text())
@@ -58,7 +58,7 @@ def _read_record_of(folder: Path, limit: Mapping[str, Any]) -> RunRecord:
     """Return the record of a probe: queue and servers are the same in all of them."""
     path = folder / limit["probes"][0]["run"] / "run.json"
     if not path.is_file():
-        raise BadInputError(f"{folder}: the search cannot be a baseline: the folder of its run {path.parent.name} is gone")
+        raise BadInputError(f"{folder}: the search cannot be a baseline: the folder of its run {path.parent.name} was removed")
     return read_record(path)
 
 

@@ -33,7 +33,7 @@ from stallbench.verdicts import RunTables
 _START_SHARE = 0.5
 """The first rate, as a share of the workers' capacity on a full queue."""
 _OVERHEAD_S = 25.0
-"""Assumed time of a probe beside its phases, until one has been measured."""
+"""Assumed time of a probe outside of its phases, until one has been measured."""
 
 
 def plan_limit(
@@ -52,7 +52,7 @@ def plan_limit(
 ) -> LimitPlan:
     """Plan the search: with the horizon free and held, if ``horizon`` is none. Raises `ScenarioError` or `BadInputError`.
 
-    ``against``: the baseline that the limits are to be compared with.
+    ``against``: the baseline that the limits are compared with.
     """
     scenario = read_scenario(name_or_path, variant=variant, overrides=overrides)
     if scenario.producers.kind == "locust":
@@ -86,10 +86,8 @@ def plan_limit(
 
 
 def find_limits(plan: LimitPlan, runs: Path, say: Callable[[str], None]) -> tuple[Path, LimitOutcome]:
-    """Carry the plan out in a new folder below ``runs``; returns the folder and the outcome, which is in `LIMIT` too.
-
-    A probe that cannot be carried out ends the search; the outcome has the reason, and what was found before. Raises `NotCarriedOutError` if the
-    folder cannot be created.
+    """Carry out the plan in a new folder below ``runs``, and write the outcome to `LIMIT`; returns the folder and the outcome. A probe that cannot be
+    carried out ends the search; the outcome has the reason, and the results until then. Raises `NotCarriedOutError` if the folder cannot be created.
     """
     end_s = time.monotonic() + plan.within_s
     folder = create_folder(runs, "limit", plan.scenario.name, plan.scenario.variant)
@@ -152,7 +150,9 @@ class _Search:
         self._is_complete = False
 
     def carry_out(self) -> Iterator[Limit]:
-        """Probe until nothing is left to try, or until the time left is shorter than a probe; yields what is known after each, and at the end."""
+        """Probe until no rate is left to try, or until the time left is shorter than a probe; yields what is known after each probe, and at the
+        end.
+        """
         self._say(f"horizon {self._horizon}:")
         measured_s: list[float] = []
         while True:
@@ -208,7 +208,7 @@ class _QuietView(RunView):
     """Prints nothing during a probe; its result is printed afterwards."""
 
     def say(self, sentence: str) -> None:
-        """Print nothing; the records have it."""
+        """Print nothing: it is in the records."""
 
     def show(self, phase: str, left_s: float, read_figures: Callable[[], object]) -> None:
         """Print nothing."""

@@ -24,7 +24,7 @@ PROBE = "probe"
 """Name of the measured phase."""
 _WARM_UP_S = 3.0
 _ENQUEUED_SHARE = 0.95
-"""With fewer of the intended jobs enqueued, the producers did not apply the load."""
+"""Share of the intended jobs. If fewer were enqueued, the producers did not apply the load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +35,12 @@ class Probe:
     rate: float
     is_sustained: bool
     reason: str
-    """Why it is not; empty if it is."""
+    """Why the rate was not sustained; empty if it was."""
     value: float | None
     """Of the metric that is bounded; none if no job was completed."""
     completed_rate: float
     dead_tuples: float | None
-    """The most in the phase."""
+    """Maximum in the phase."""
     uses: tuple[Use, ...]
     run: str
     """Name of the run's folder."""
@@ -78,8 +78,8 @@ def make_probe_scenario(scenario: Scenario, horizon: Horizon, rate: float, durat
 def judge_probe(tables: RunTables, slo: Slo, horizon: Horizon) -> Probe:
     """Return whether the run sustained its rate: it met the bound, lost no job, was not saturated at the end, and all its load was applied.
 
-    What is not known is no reason to call it sustained. Raises `NotCarriedOutError` if the bounded metric was not measured although jobs were
-    completed, or if the horizon was not held to the end of the phase.
+    If one of these is unknown, the rate counts as not sustained. Raises `NotCarriedOutError` if the bounded metric was not measured although jobs
+    were completed, or if the horizon was not held to the end of the phase.
     """
     if horizon == "held":
         _require_held(tables)

@@ -1,4 +1,4 @@
-"""``limit.json``: what a search for a limit is to do, and what it has found. It is written after each probe."""
+"""``limit.json``: the plan of a search for a limit, and its results so far. It is written after each probe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMAT: Literal[1] = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitPlan:
-    """A search that can be carried out."""
+    """The plan of a search."""
 
     scenario: Scenario
     slo: Slo
@@ -53,7 +53,7 @@ class Limit:
     is_contradictory: bool
     """Whether two runs at the ends of the interval contradict each other; the interval is wider then."""
     is_complete: bool
-    """Whether no rate was left to try; if not, the time was over."""
+    """Whether no rate was left to try; otherwise the time ended first."""
     probes: tuple[Probe, ...]
 
 
@@ -68,7 +68,7 @@ class LimitOutcome:
     reason: str = ""
     """Why it failed."""
     regressions: tuple[Finding, ...] = ()
-    """Against the baseline; empty without one."""
+    """Findings of the comparison with the baseline; empty without one."""
 
     @property
     def exit_code(self) -> int:
@@ -87,7 +87,7 @@ def write_outcome(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> None:
 
 
 def write_end(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> LimitOutcome:
-    """Write the record at the end, if it can be written; returns the outcome, which has failed if it cannot."""
+    """Write the record at the end; returns the outcome, which is ``failed`` if the record cannot be written."""
     try:
         write_outcome(folder, plan, outcome)
     except OSError as error:

@@ -44,13 +44,13 @@ def name_search(variant: str | None, horizon: Horizon) -> str:
 
 
 def find_probe_conditions(probe: Scenario, slo: str) -> Conditions:
-    """Return what must be the same: load beside the rate, phases, queue and servers of a probe, and the bound."""
+    """Return what must be equal in both: the load except for the rate, phases, queue and servers of a probe, and the bound."""
     conditions = find_conditions(probe)
     return {key: value for key, value in conditions.items() if key != "producers.rate"} | {"slo": " ".join(slo.split())}
 
 
 def require_comparable_search(plan: LimitPlan) -> None:
-    """Raise `BadInputError` if what the search would find could not be compared with the baseline."""
+    """Raise `BadInputError` if the result of the search cannot be compared with the baseline."""
     if plan.against is None:
         return
     require_same_conditions(
@@ -93,7 +93,7 @@ def _find_known(plan: LimitPlan, horizon: Horizon) -> BaselineVariant | None:
 
 
 def find_regressions(plan: LimitPlan, limits: Sequence[Limit], folder: Path) -> tuple[Finding, ...]:
-    """Return a finding for each limit, and what else is to be said; empty without a baseline. ``folder``: of the search."""
+    """Return a finding for each limit, and further remarks; empty without a baseline. ``folder``: of the search."""
     if plan.against is None:
         return ()
     findings: list[Finding] = []
@@ -104,7 +104,7 @@ def find_regressions(plan: LimitPlan, limits: Sequence[Limit], folder: Path) -> 
             findings.append(make_finding(name, "info", "the baseline has no search of it"))
             continue
         if not limit.probes:
-            findings.append(make_finding(name, "unknown", "no rate was tried: give the search more time by --within"))
+            findings.append(make_finding(name, "unknown", "no rate was tried; give the search more time with --within"))
             continue
         record = read_record(folder / limit.probes[0].run / "run.json")
         conditions = find_probe_conditions(record.scenario, plan.slo.text)
@@ -131,7 +131,7 @@ def _ask(plan: LimitPlan, limit: Limit, record: RunRecord, baseline: Baseline) -
     allowed = find_allowed_rate(plan, limit.horizon)
     if not asked.obstacle and allowed is not None and low < allowed and (high is None or high > allowed):
         between = f"between {low:g} and {high:g}" if high is not None else f"above {low:g}"
-        why = "its runs contradict each other" if limit.is_contradictory else "the time was over: give it more by --within"
+        why = "its runs contradict each other" if limit.is_contradictory else "its time ended; give it more time with --within"
         return replace(
             asked,
             obstacle=f"the limit is {between} jobs/s, and {allowed:g} are expected; the search could not decide it, because {why}",

@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 _MOST_CPU = 0.9
 _MOST_CONNECTIONS = 0.95
 _MOST_OF_WORKERS = 0.5
-"""Share of the workers' time: they do nothing else for most of it."""
+"""Share of the workers' time that one activity takes."""
 _MOST_OF_SESSIONS = 0.5
 """Share of the sessions of workers and producers, on average over the phase."""
 _WAL_WAITS = "wal"
@@ -34,7 +34,7 @@ class Use:
 
     resource: str
     share: float
-    """0 to 1 and, of connections that were refused, above."""
+    """0 to 1; above 1 if connections were refused."""
     threshold: float
     description: str
 
@@ -45,7 +45,7 @@ class Use:
 
 
 def find_uses(run: RunTables, phase: str) -> Iterator[Use]:
-    """Yield the use of each resource that was measured in ``phase``, in the order in which two of equal rank are named."""
+    """Yield the use of each resource that was measured in ``phase``. Of two resources of equal rank, the earlier one is named."""
     yield from _find_connections(run, phase)
     yield from _find_wal(run, phase)
     yield from _find_workers(run, phase)
@@ -85,7 +85,7 @@ def _find_connections(run: RunTables, phase: str) -> Iterator[Use]:
 
 
 def _find_wal(run: RunTables, phase: str) -> Iterator[Use]:
-    """Yield how many of the workers' and producers' sessions wait for the log on average. A moment without an active session has no sample."""
+    """Yield how many of the workers' and producers' sessions wait for the log on average. There is no sample of moments without an active session."""
     scenario, seconds = run.record.scenario, _read_length_s(run, phase)
     waits = _read_samples(run, "waits", phase)
     backends = waits.loc[waits["source"] == "primary"]
@@ -104,7 +104,7 @@ def _find_wal(run: RunTables, phase: str) -> Iterator[Use]:
 
 
 def _find_workers(run: RunTables, phase: str) -> Iterator[Use]:
-    """Yield which share of the workers' time their claims and their jobs' work take. A library's claims are not seen."""
+    """Yield the shares of the workers' time that claims and the work of jobs take. Claims of a library are not measured."""
     workers, seconds = run.record.scenario.workers, _read_length_s(run, phase)
     if not workers.count or seconds is None:
         return

@@ -29,7 +29,7 @@ def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: C
 
 
 def describe_limit(limit: Limit, plan: LimitPlan, *, is_over: bool) -> str:
-    """Return the answer in one or two sentences. ``is_over``: whether the search came to its end, or to that of its time."""
+    """Return the answer in one or two sentences. ``is_over``: whether the search was completed, or its time ended."""
     where = "With the horizon free" if limit.horizon == "free" else f"With the horizon held for {plan.duration_s:g} s"
     interval = limit.interval
     if interval.low is not None and interval.high is not None:
@@ -41,18 +41,21 @@ def describe_limit(limit: Limit, plan: LimitPlan, *, is_over: bool) -> str:
     else:
         answer = f"{where} nothing was tried."
     if not is_over:
-        answer += " The search was broken off."
+        answer += " The search did not complete."
     elif not limit.is_complete:
-        answer += " The time was over before the search was complete: give it more by --within."
+        answer += " The time ended before the search was complete; give it more time with --within."
     elif limit.is_contradictory:
-        answer += " A rate was sustained in one run and not in another, so the interval is wide: the machine is not steady, or the limit is not sharp."
+        answer += (
+            " A rate was sustained in one run but not in another, so the interval is wide: "
+            "the speed of the machine varies, or the limit is not sharp."
+        )
     if interval.high is not None:
         answer += f" First exhausted: {_describe_resource(limit)}."
     return answer
 
 
 def describe_held_share(outcome: LimitOutcome) -> str | None:
-    """Return which share of the limit remains if the horizon is held; none if one of the two limits is not known."""
+    """Return the share of the limit that remains while the horizon is held; none if one of the two limits is not known."""
     intervals = {limit.horizon: limit.interval for limit in outcome.limits if limit.interval.is_bounded}
     if set(intervals) != {"free", "held"}:
         return None

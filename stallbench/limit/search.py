@@ -1,7 +1,7 @@
-"""Decides which rate is tried next: a ramp until one rate is sustained and another is not, bisection between them, then both ends once more.
-
-Runs on one machine differ. If the second run at an end contradicts the first, the interval becomes wider: its lower end is the highest rate that
-was sustained below every rate that was not, its upper end the lowest rate that was not sustained above every rate that was.
+"""Decides which rate is tried next: a ramp until one rate is sustained and another is not, bisection between them, then both ends once more. Runs on
+one machine differ. If the second run at an end contradicts the first, the interval becomes wider: its lower end is the highest rate that was
+sustained and is below every rate that was not sustained. Its upper end is the lowest rate that was not sustained and is above every rate that was
+sustained.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 RAMP = 1.5
-"""Each rate of the ramp upwards is so many times the one before."""
+"""Each rate of the upward ramp is this many times the previous one."""
 DESCENT = 0.5
 _LEAST_RATE = 1.0
 
@@ -21,7 +21,7 @@ class Interval:
     """Where the limit is, in jobs per second."""
 
     low: float | None
-    """The highest rate that was sustained; none if none was."""
+    """The highest rate that was sustained; none if no rate was."""
     high: float | None
     """The lowest rate that was not sustained; none if every rate was."""
 
@@ -47,7 +47,7 @@ def find_interval(results: Sequence[tuple[float, bool]]) -> Interval:
 
 
 def is_contradictory(results: Sequence[tuple[float, bool]]) -> bool:
-    """Whether a rate was not sustained although the same one, or a higher one, was."""
+    """Whether a rate was not sustained although the same rate or a higher one was."""
     missed = [rate for rate, is_sustained in results if not is_sustained]
     return any(rate >= min(missed, default=math.inf) for rate, is_sustained in results if is_sustained)
 
@@ -63,7 +63,7 @@ def find_next_rate(
     """Return the rate to try next; none if nothing is left to try.
 
     ``start``: the first rate. ``precision``: how far, as a share, the ends of the interval may be apart. ``confirms``: whether both ends are
-    tried once more. ``decisive``: a rate that is tried if it is between the ends, so that the limit is known to be above or below it.
+    tried once more. ``decisive``: a rate that is also tried if it is between the ends, so that it is known whether the limit is above or below it.
     """
     if not results:
         return _round(start)

@@ -47,7 +47,7 @@ class Slo:
 
 
 def parse_slo(text: str) -> Slo:
-    """Return the bound; raises `BadInputError`, with what is allowed, if it is none, or if the metric is not one of a phase."""
+    """Return the bound; raises `BadInputError`, with what is allowed, if ``text`` is not a bound, or if the metric is not one of a phase."""
     match = _TEXT.fullmatch(text)
     if match is None:
         raise BadInputError(f'--slo "{text}": expected METRIC < VALUE (or <=, >, >=), like {_EXAMPLE}')

@@ -11,11 +11,18 @@ from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES, measure_of
 from stallbench.scenario.expectation import Expectation
 from stallbench.scenario.section import Section
-from stallbench.scenario.toml import ScenarioError, read_toml
+from stallbench.scenario.toml import FileKind, ScenarioError, read_toml
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 
 PHASE = "observed"
 """The only phase of an observation."""
+
+
+_KIND = FileKind(
+    name="a file of expectations",
+    expected="a file of [[expect]] tables, like queue.toml in docs/observe.md",
+    guide="docs/observe.md describes its [[expect]] tables",
+)
 
 
 class ExpectationsFile(Section):
@@ -27,9 +34,9 @@ class ExpectationsFile(Section):
 def read_expectations(path: Path) -> tuple[Expectation, ...]:
     """Return the expectations; raises `BadInputError` with a line for each issue."""
     shown = str(path)
-    if not path.is_file():
-        raise BadInputError(f"--expect {shown}: there is no such file")
-    content = read_toml(path, shown)
+    if not path.exists():
+        raise BadInputError(f"--expect {shown}: there is no such file; give {_KIND.expected}")
+    content = read_toml(path, f"--expect {shown}", _KIND)
     issues = [f"{shown}: {issue}" for issue in find_key_and_value_issues(ExpectationsFile, content)]
     if issues:
         raise ScenarioError(issues)

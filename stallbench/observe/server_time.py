@@ -1,4 +1,4 @@
-"""How long a server has worked for one session, at most, and the mark by which that session's statements are recognised."""
+"""An upper bound of the time that a server has worked for one session, and the mark by which that session's statements are recognised."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MARK = "/* stallbench observe */"
-"""What each statement of `stallbench observe` begins with, so that it can be told from the application's in the server's log and statistics."""
+"""Each statement of `stallbench observe` begins with it. It distinguishes them from the application's in the server's log and statistics."""
 
 
 class ServerTime:
-    """Adds up what was waited for."""
+    """Adds up the time that the session waited for answers."""
 
     def __init__(self) -> None:
         """Begin at 0."""
@@ -31,5 +31,5 @@ class ServerTime:
 
     @property
     def spent_s(self) -> float:
-        """What was waited for, less a round trip of the network for each query: the time of the quickest one."""
+        """The time waited, without a network round trip for each query. The time of the quickest query counts as the round trip."""
         return self._waited_s - self._queries * self._shortest_s if self._queries else 0.0

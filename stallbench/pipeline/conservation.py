@@ -7,37 +7,49 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.frames import as_phase_rows, make_rows
 from stallbench.pipeline.layouts import EVENTS
-from stallbench.pipeline.read import Records
+from stallbench.pipeline.read import Records, is_event
 from stallbench.pipeline.tables import TABLES
-from stallbench.records.events import Event
+from stallbench.records.events import ENQUEUE, ERROR_PATTERN, Event
 from stallbench.run.record import RunRecord
 
 EXAMPLES = 20
-_FATE = ("state", "enqueue_recorded", "left_over", "held_after_completion")
+_FATE = ("state", "enqueue_recorded", "enqueue_failed", "left_over", "held_after_completion")
 
 
 def may_have_missed_enqueues(records: Records, record: RunRecord) -> bool:
-    """Whether a producer may have enqueued a job without recording it: it died, one of its calls ended in an error, or its log has a torn line."""
+    """Whether a producer may have enqueued any job without recording its id: it died, its log has a torn line, or an enqueue ended in an error.
+
+    The error of an enqueue whose jobs had ids before it, as those of a library, names them (`enqueue_failed` of ``jobs``). It excuses no other.
+    """
     producers = {process.name for process in record.processes_of("producer")}
     logs = {f"{EVENTS.kind}/{name}.csv" for name in producers}
-    return bool(producers & record.dead_processes) or any(
-        file.torn_lines or file.counts[Event.ERROR] for file in records.files if file.name in logs
-    )
+    files = [file for file in records.files if file.name in logs]
+    if producers & record.dead_processes or any(file.torn_lines for file in files):
+        return True
+    if not any(file.counts[Event.ERROR] for file in files):
+        return False
+    operation = F.regexp_extract(F.coalesce("detail", F.lit("")), ERROR_PATTERN, 2)
+    without_id = is_event(Event.ERROR) & F.col("job_id").isNull() & (operation == ENQUEUE)
+    return not records.events.filter(without_id & F.col("process").isin(sorted(producers))).isEmpty()
 
 
 def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int = 0) -> DataFrame:
     """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids.
 
     A job has one state (see `stallbench.pipeline.job_states.make_jobs`) and one origin. The origin is ``enqueued`` if a producer recorded it. Otherwise
-    it is ``left_over`` if the job was in the queue before the run, ``enqueue_unrecorded`` if a producer may have enqueued it without being able
-    to record it, else ``unexpected``.
+    it is ``left_over`` if the job was in the queue before the run, ``enqueue_unrecorded`` if the error of an enqueue names it or
+    ``may_miss_enqueues`` says that any job may have been enqueued without a record, else ``unexpected``.
     Two more rows are neither state nor origin. ``held_after_completion``: the queue confirmed the completion and still held the job at the
     end. ``refused``: a full queue refused the job, or its producer had no connection; it has no id, and so no example.
     """
     # Jobs are counted once, by everything that decides; the few rows that this gives are then counted for each state.
     fates = jobs.groupBy(*_FATE).agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
-    without_record = "enqueue_unrecorded" if may_miss_enqueues else "unexpected"
-    origin = F.when(F.col("enqueue_recorded"), "enqueued").when(F.col("left_over"), "left_over").otherwise(without_record)
+    origin = (
+        F.when(F.col("enqueue_recorded"), "enqueued")
+        .when(F.col("left_over"), "left_over")
+        .when(F.col("enqueue_failed") | F.lit(may_miss_enqueues), "enqueue_unrecorded")
+        .otherwise("unexpected")
+    )
     held = F.when(F.col("held_after_completion"), F.lit("held_after_completion"))
     accounted = (
         fates.select("jobs", "examples", F.explode(F.array_compact(F.array(F.col("state"), origin, held))).alias("state"))

@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.read import Records, is_event
+from stallbench.pipeline.read import Records, is_event, is_failed_enqueue
 from stallbench.records.events import Event
 from stallbench.records.final_snapshot import CLAIMED, QUEUED
 from stallbench.run.record import RunRecord
@@ -22,6 +22,8 @@ _LEFT_OVER = "left_over"
 
 def make_jobs(records: Records, record: RunRecord) -> DataFrame:
     """Return a row for each job that an event or the final snapshot names, or that was in the queue before the run.
+
+    There is none for a job that only the error of its enqueue names: it is not in the queue, and no worker had it.
 
     The state of a job is the first of these that applies. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final
     snapshot has it in this state. ``unknown``: there is no final snapshot. ``completed_unrecorded``: its work was done and its completion
@@ -45,7 +47,8 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
             F.count(_when(Event.FAILED, "t_ns")).alias("failures"),
             F.max(_when(Event.WORKED, "t_ns")).alias("worked_ns"),
             F.max_by("process_died", _when(Event.WORKED, "t_ns")).alias("last_worker_died"),
-            F.max(_when(Event.ERROR, "t_ns")).alias("last_error_ns"),
+            F.max(F.when(is_event(Event.ERROR) & ~is_failed_enqueue(), F.col("t_ns"))).alias("last_error_ns"),
+            F.coalesce(F.bool_or(is_failed_enqueue()), F.lit(False)).alias("enqueue_failed"),
             # Spark aggregates numbers by hashing; to aggregate a text, it sorts all rows.
             F.max_by("process_id", "t_ns").alias("last_process_id"),
             F.bool_or(F.col("held") == QUEUED).alias("is_queued"),
@@ -53,13 +56,15 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
             F.coalesce(F.bool_or(F.col("held") == _LEFT_OVER), F.lit(False)).alias("left_over"),
         )
     )
+    recorded_ns = ("enqueued_ns", "first_claimed_ns", "worked_ns", "first_completed_ns", "last_error_ns")
+    is_known = F.coalesce(*recorded_ns).isNotNull() | (F.col("failures") > 0) | F.coalesce("is_queued", "is_claimed").isNotNull()
     ended = F.col("completions") + F.col("failures")
     state = _state(
         snapshot_taken=records.final_snapshot is not None,
         rescues_jobs=record.queue.rescues_jobs,
         records_errors=record.queue.library is None,
     )
-    return of_jobs.select(
+    return of_jobs.filter(is_known | ~F.col("enqueue_failed")).select(
         "*",
         F.greatest("claims", ended).alias("executions"),
         ((F.col("first_completed_ns") - F.col("intended_ns")) / 1e6).alias("latency_ms"),

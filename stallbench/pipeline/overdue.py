@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.pipeline.frames import constant, make_rows
+from stallbench.pipeline.read import is_failed_enqueue
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.events import Event
 from stallbench.records.nanoseconds import NS_PER_S
@@ -89,7 +90,8 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame, record: Ru
     if not queue.may_re_execute or not queue.rescues_jobs or queue.claims_survive_connection is None:
         return None
     held = jobs.filter("state IN ('queued', 'claimed')").select("job_id", "state")
-    claims_and_ends = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select("job_id", "event", "process", "t_ns")
+    of_workers = F.col("event").isin(Event.CLAIMED, *_ENDS) & ~is_failed_enqueue()
+    claims_and_ends = events.filter(of_workers).select("job_id", "event", "process", "t_ns")
     last = (
         held.join(claims_and_ends, "job_id", "left")
         .groupBy("job_id", "state")

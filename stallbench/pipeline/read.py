@@ -178,6 +178,11 @@ def is_event(event: Event) -> Column:
     return F.col("event_id") == EVENT_IDS[event]
 
 
+def is_failed_enqueue() -> Column:
+    """Whether an event is the error of an enqueue, which alone among errors has the time at which its job was due."""
+    return is_event(Event.ERROR) & F.col("intended_ns").isNotNull()
+
+
 def _identify_processes(text: Sequence[RecordFile], numbers: Mapping[str, int]) -> tuple[dict[str, Column], Column]:
     """Return the id of each process, and how the id of an event that Spark has read as text follows from its process.
 

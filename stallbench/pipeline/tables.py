@@ -31,7 +31,7 @@ TABLES = {
     "jobs": (
         "job_id long, intended_ns long, enqueue_began_ns long, enqueued_ns long, first_claim_began_ns long, first_claimed_ns long, "
         "first_completed_ns long, claims long, executions long, completions long, failures long, last_process string, "
-        "latency_ms double, state string, enqueue_recorded boolean, left_over boolean, held_after_completion boolean"
+        "latency_ms double, state string, enqueue_recorded boolean, enqueue_failed boolean, left_over boolean, held_after_completion boolean"
     ),
     "windows": _list_window_columns(),
     "phases": "phase string, measure string, statistic string, value double, count long",

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from stallbench.discovery import LIBRARY_PREFIX, discover, discover_in
 from stallbench.queues.queue import (
+    DEFAULT_QUEUE,
     Backlog,
     Claim,
     ClaimExpiredError,
@@ -27,6 +28,7 @@ from stallbench.queues.queue import (
 from stallbench.queues.user_queue import NoQueueError, is_user_queue, load_queue
 
 __all__ = [
+    "DEFAULT_QUEUE",
     "Backlog",
     "Claim",
     "ClaimExpiredError",
@@ -40,6 +42,7 @@ __all__ = [
     "RefusedError",
     "find_queue",
     "find_queues",
+    "list_queues_using",
 ]
 
 
@@ -68,6 +71,11 @@ def find_queue(kind: str) -> type[Queue[Any]]:
         return find_queues()[kind]
     except KeyError:
         raise NoQueueError(f"is none of {', '.join(find_queues())}, nor path/to/file.py:ClassName") from None
+
+
+def list_queues_using(field: Literal["queue", "key"]) -> list[str]:
+    """Return the kinds of the queues whose jobs have this field of `NewJob`."""
+    return [kind for kind, queue in find_queues().items() if field in queue.used_job_fields]
 
 
 def _load_library(kind: str) -> type[Queue[Any]]:

@@ -118,7 +118,7 @@ class LibraryQueue(Queue[QueueOptions]):
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Hand the jobs to the library's producer in one batch, and wait for its answer; raises an error of the engine's driver."""
-        numbers = list(islice(_job_numbers(), len(jobs)))
+        self.unconfirmed_ids = numbers = list(islice(_job_numbers(), len(jobs)))
         batch = [
             {"n": number, "sum": zlib.crc32(f"{number}:{job.payload}".encode()), "payload": job.payload}
             for number, job in zip(numbers, jobs, strict=True)

@@ -56,7 +56,7 @@ class PostgresQueue(Queue[OptionsT]):
                     ids.append(int(row[0]))
         except psycopg.Error:
             if not self.connection.closed:
-                self.session.prepare_anew()
+                self.session.prepare_again()
             raise
         self.session.answered()
         return ids

@@ -123,7 +123,7 @@ class PostgresSession(SqlSession):
             self._prepared[statement] = name
         return name
 
-    def prepare_anew(self) -> None:
+    def prepare_again(self) -> None:
         """Prepare all statements again at their next use: psycopg deallocates them after it has rolled back a transaction."""
         self.connection.execute("DEALLOCATE ALL", prepare=False)  # prepared, it would deallocate itself
         self._prepared.clear()

@@ -35,7 +35,8 @@ class OptionRole(StrEnum):
     """Number of available jobs that a worker chooses from, at most `LARGEST_WINDOW`; 1: it takes the first."""
 
 
-LARGEST_WINDOW = 100_000  # so many picks Spark can remember for each job, to tell in which round it is claimed
+DEFAULT_QUEUE = "default"
+LARGEST_WINDOW = 100_000  # Spark can remember so many picks for each job, to find in which round it is claimed
 _WITHOUT_EFFECT = {OptionRole.ATTEMPT_LIMIT: 0, OptionRole.WINDOW: 1}  # values with which an option has no effect
 
 
@@ -51,8 +52,7 @@ class QueueOptions(BaseModel):
 
     def value_of(self, role: OptionRole) -> int | None:
         """Return the value of the option that declares ``role``, after `Queue.resolve_options`; none without such an option, or without effect."""
-        name = next((name for name, field in type(self).model_fields.items() if role in field.metadata), None)
-        value: int | None = getattr(self, name) if name else None
+        value: int | None = self.model_dump(by_alias=True).get(self.find_option(role) or "")
         return None if value == _WITHOUT_EFFECT.get(role) else value
 
 
@@ -62,8 +62,8 @@ class NewJob:
 
     payload: str
     """The job's arguments: a JSON document."""
-    queue: str = "default"
-    """The queue, or tenant, that it belongs to; ignored where all jobs belong to one queue."""
+    queue: str = DEFAULT_QUEUE
+    """The queue, or tenant, that it belongs to."""
     key: str = ""
     """What the job is for. A queue of unique jobs accepts one job for each key; empty: any number."""
 
@@ -141,6 +141,8 @@ class Queue(ABC, Generic[OptionsT]):
     engines: ClassVar[frozenset[str]]
     """Engines on which it runs: ``postgres``, ``mariadb``, ..."""
     options_type: ClassVar[type[QueueOptions]]
+    used_job_fields: ClassVar[frozenset[Literal["queue", "key"]]] = frozenset()
+    """Which of these fields of a `NewJob` its `enqueue` uses; a scenario that sets another one is refused."""
     promise: ClassVar[Promise]
     ordered: ClassVar[bool]
     """Whether jobs of one priority are claimed in the order of their enqueueing (up to concurrency)."""
@@ -163,21 +165,19 @@ class Queue(ABC, Generic[OptionsT]):
     slowest_load_per_s: ClassVar[int] = 2000
     """How many jobs one call of `load` is given at most, and how many it adds per second at least."""
     claim_pattern: ClassVar[str] = ""
-    """Regular expression that finds the claim statement among all statements of a server, in any case; empty if the queue claims without SQL.
-    The text is as the server reports it: ``$1`` or ``?`` for constants, no quotation marks, single spaces."""
+    """Regular expression that finds the claim statement, in any case, as a server reports it: ``$1`` or ``?`` for constants, no quotation marks,
+    single spaces; empty if the queue claims without SQL."""
 
     def __init__(self, connection: Any, options: OptionsT) -> None:
         """Serve ``connection`` (the engine's driver connection, in autocommit)."""
         self.connection = connection
-        self.second: Any = None
-        """The connection to the second server, if it needs one."""
+        self.second: Any = None  # the connection to the second server, if it needs one
         self.options = options
-        self.random = random.Random()
-        """The source of the queue's random choices; a worker seeds it."""
+        self.unconfirmed_ids: Sequence[int] = ()  # after a failed enqueue: its jobs, which may be stored, if ids came first
+        self.random = random.Random()  # the source of the queue's random choices; a worker seeds it
         self.on_retry: Callable[[Exception], None] = lambda _: None
         """Called with an error of the driver before the queue's own policy retries."""
-        self.clock: Callable[[], float] = time.time
-        """The process's clock, in seconds since 1970, for queues that do not use the server's."""
+        self.clock: Callable[[], float] = time.time  # seconds since 1970; for queues that do not use the server's
 
     def attach(self, second: Any) -> None:
         """Accept the connection to the server of `second_engine`, before any operation."""

@@ -15,12 +15,22 @@ from pydantic import Field
 
 from stallbench.queues.other_jobs import HasOtherJobs
 from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_int, read_row
-from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, OptionRole, Precondition, Promise, QueueOptions
+from stallbench.queues.queue import (
+    DEFAULT_QUEUE,
+    Backlog,
+    Claim,
+    ClaimExpiredError,
+    NewJob,
+    OptionRole,
+    Precondition,
+    Promise,
+    QueueOptions,
+)
 from stallbench.queues.statements import fill_placeholders, read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
 _RESCUES_PER_EXPIRY = 10
-_OWN = b"default"
+_OWN = DEFAULT_QUEUE.encode()
 _OTHER_JOBS_AT_ONCE = 10_000
 _INDEXES = {"ready": ("ready",), "queue": ("queue",), "ready_and_queue": ("ready", "queue"), "run_at": ("run_at",)}
 
@@ -61,6 +71,7 @@ class SharedTable(PostgresQueue[SharedTableOptions], HasOtherJobs):
         "a limit for each queue: PgQueuer's concurrency_limit"
     )
     options_type = SharedTableOptions
+    used_job_fields = frozenset({"queue"})
     promise = Promise.AT_LEAST_ONCE
     ordered = False
     claims_survive_connection = True

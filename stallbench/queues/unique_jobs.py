@@ -47,6 +47,7 @@ class UniqueJobs(StatusColumn):
         "a check alone: usual practice of applications"
     )
     options_type = UniqueJobsOptions
+    used_job_fields = frozenset({"key"})
 
     def __init__(self, connection: Any, options: StatusColumnOptions) -> None:
         """Serve ``connection``."""

@@ -19,8 +19,8 @@ from stallbench.queues.queue import Queue
 
 _SUFFIX = ".py"
 _ANY_ERROR = (Exception, SystemExit)
-"""What a file may raise when it is loaded: one that calls ``sys.exit`` would end the bench with the file's exit code."""
-_SAID_OF_ITSELF = ("summary", "source", "engines", "options_type", "promise", "ordered", "tables", "indexes")
+"""What a file may raise when it is loaded. `SystemExit` too: a file that calls ``sys.exit`` would otherwise end the bench with its exit code."""
+_REQUIRED_ATTRIBUTES = ("summary", "source", "engines", "options_type", "promise", "ordered", "tables", "indexes")
 
 
 class NoQueueError(Exception):
@@ -36,22 +36,22 @@ def is_user_queue(kind: str) -> bool:
 def load_queue(kind: str) -> type[Queue[Any]]:
     """Return the class that ``kind``, ``path/to/file.py:ClassName``, names; a relative path counts from the working directory.
 
-    What lies beside the file can be imported by it: plainly, or if its folder is a package by the package's name. Raises `NoQueueError`.
+    The file can import modules from its own folder; if that folder is a package, by the package's name. Raises `NoQueueError`.
     """
     name, colon, class_name = kind.rpartition(":")
     if not colon or not name.endswith(_SUFFIX):
         raise NoQueueError("names a file, but no class in it; expected path/to/file.py:ClassName")
     path = Path(name).absolute()
     if not path.is_file():
-        raise NoQueueError(f"names a file that is not there: {path}")
+        raise NoQueueError(f"names a file that does not exist: {path}")
     module = _load(path)
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Queue)):
         queues = [one for one, member in inspect.getmembers(module, inspect.isclass) if issubclass(member, Queue)]
         raise NoQueueError(f"names no queue of that file; it has {', '.join(queues) or 'none: a queue is a subclass of Queue'}")
-    missing = [*sorted(found.__abstractmethods__), *(one for one in _SAID_OF_ITSELF if not hasattr(found, one))]
+    missing = [*sorted(found.__abstractmethods__), *(one for one in _REQUIRED_ATTRIBUTES if not hasattr(found, one))]
     if missing:
-        raise NoQueueError(f"is not a whole queue: it lacks {', '.join(missing)}; see docs/add-a-queue.md")
+        raise NoQueueError(f"is not a complete queue: it does not define {', '.join(missing)}; see docs/add-a-queue.md")
     return found
 
 

@@ -21,9 +21,9 @@ class WorkerCommand:
 
 
 def name_connections(name: str) -> dict[str, str]:
-    """Return the environment variable that makes PostgreSQL's clients tell the server whose connections theirs are.
+    """Return the environment variable by which PostgreSQL's clients set the ``application_name`` of their connections.
 
-    libpq, and so psycopg, PDO and Active Record, node-postgres and pgx read it. By that name faults, collectors and reports find the connections
-    of a process.
+    libpq (and so psycopg, PDO and Active Record), node-postgres and pgx read it. Faults, collectors and reports find the connections of a
+    process by that name.
     """
     return {"PGAPPNAME": f"stallbench:{name}"}

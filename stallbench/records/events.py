@@ -57,7 +57,7 @@ class EventRecord(NamedTuple):
     """Name of the process, like ``worker-3``."""
     event: Event
     job_id: int | None
-    """The queue's own id; none if the operation concerns no job."""
+    """The queue's own id; none if the operation concerns no job. An ``error`` of an enqueue has it only if the job had its id before it was sent."""
     attempt: int | None
     """1 for the first execution; none if the queue does not say."""
     intended_ns: int | None
@@ -73,6 +73,9 @@ class EventRecord(NamedTuple):
 EVENT_COLUMNS = EventRecord._fields
 EVENT_NUMBERS = tuple(name for name, kind in get_type_hints(EventRecord).items() if kind in (int, int | None))
 """Columns that are a whole number, or empty."""
+
+ENQUEUE = "enqueue"
+"""The operation of a producer's errors that concern jobs."""
 
 ERROR_PATTERN = r"^([^\s:]*)(?: in (\w+))?"
 """What an error's detail begins with: its code, and the operation (``claim``, ``complete``, ``enqueue``, ``recover``, ``connect``) if it names

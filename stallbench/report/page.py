@@ -13,6 +13,7 @@ from stallbench.report.junit import write_junit
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
 from stallbench.report.samples import find_unread_logs, read_deadlocks, read_plans, read_vacuum
 from stallbench.run.record import RunRecord
+from stallbench.scenario.command import format_run_command
 from stallbench.scenario.duration import format_duration
 from stallbench.storage.address import AnyPath
 from stallbench.storage.atomic_file import replace_file
@@ -80,12 +81,7 @@ def _command(record: RunRecord) -> str:
     scenario = record.scenario
     if record.is_observation:
         return f"stallbench observe --dsn ADDRESS --for {format_duration(scenario.phases[0].duration_s)} --report"
-    name = scenario.name if scenario.file.startswith("scenarios/") else scenario.file
-    return (
-        f"stallbench run {name}"
-        + (f" --variant {scenario.variant}" if scenario.variant else "")
-        + "".join(f" --set {change}" for change in scenario.changes)
-    )
+    return format_run_command(scenario)
 
 
 def _format_clock(t_ns: int | None) -> str:

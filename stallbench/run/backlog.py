@@ -14,7 +14,7 @@ from stallbench.queues import Queue
 from stallbench.records.final_snapshot import format_snapshot
 
 BACKLOG_AGE_S = 1.0
-"""A ready job that has waited for this long belongs to a backlog; a younger one is about to be claimed."""
+"""A ready job that has waited for this long is backlog; a younger one is about to be claimed."""
 CAUGHT_UP_FOR_S = 5.0
 """How long there must be no backlog. A single poll is not enough: it may fall between two bursts, or into a moment in which no job could be enqueued."""
 

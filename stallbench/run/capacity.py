@@ -26,7 +26,7 @@ from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Collectors, Phase, Producers
 
 MEASURING = "measuring"
-"""The name of the measurement in place of a variant. Its run folder is removed afterwards, unless it failed, and is never ``latest``."""
+"""The name of the measurement, used instead of a variant's. Its run folder is removed afterwards, unless it failed, and is never ``latest``."""
 _FAILED = "what the workers can do could not be measured"
 _MEASURED_S = 4.0
 _MEASURED_FROM_START_S = 12.0

@@ -73,12 +73,12 @@ class RunFolder:
 
     @property
     def left_over(self) -> Path:
-        """Every job that was in the queue before the run: in a soak, the final snapshot of the cycle before."""
+        """Every job that was in the queue before the run: in a soak, the final snapshot of the previous cycle."""
         return self.path / "left_over.csv"
 
 
 def create_run_folder(scenario: Scenario, runs: Path, *, is_latest: bool = True) -> RunFolder:
-    """Make the folder of a new run and, if it ``is_latest``, point ``latest`` at it.
+    """Make the folder of a new run; if it ``is_latest``, point ``latest`` to it.
 
     Raises `NotCarriedOutError` if the folder cannot be created.
     """
@@ -178,7 +178,7 @@ def _make_new(runs: Path, name: str) -> Path:
         except FileExistsError:
             continue
         return path
-    raise NotCarriedOutError(f"{runs}/{name}: there are already a hundred folders of that name; run the scenario again")
+    raise NotCarriedOutError(f"{runs}/{name}: there are already a hundred folders with that name; run the scenario again")
 
 
 def _point_latest_at(path: Path) -> None:

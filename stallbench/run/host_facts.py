@@ -26,7 +26,7 @@ def read_library_versions() -> dict[str, str]:
 
 
 def read_host_facts() -> HostRecord:
-    """Return the facts about this machine, as it is now."""
+    """Return the present facts about this machine."""
     return HostRecord(
         cpus=psutil.cpu_count() or 1,
         cpu_model=_read_cpu_model(),

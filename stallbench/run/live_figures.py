@@ -77,9 +77,8 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
 
 
 def _read_recent_events(path: Path, since_ns: int) -> tuple[list[EventRecord], int]:
-    """Return the records of a log since ``since_ns``, and from when on they are all there: later, if the end of the file begins later.
-
-    Parses them from the last one backwards: the rest of the end may hold minutes.
+    """Return the records of a log since ``since_ns``, and the time from which they are complete, which is later if the part that is read begins
+    later. Parses backwards from the last record, because the part that is read may contain minutes.
     """
     recent: list[EventRecord] = []
     for line in reversed(read_whole_lines(path, _TAIL_BYTES)):

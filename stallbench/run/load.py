@@ -144,9 +144,9 @@ class Load:
     ) -> Process:
         """Start another producer that enqueues ``backlog`` jobs at once and then ``rate`` jobs per second. Returns after the backlog.
 
-        ``mark``: identifies its jobs in their payload. ``queue``: the queue of its jobs; the default one if none. ``payload_bytes``: size of
-        their payload, if not the scenario's. It is a Locust process if the scenario's producers are and it has no backlog, which Locust does
-        not support.
+        ``mark``: identifies its jobs in their payload. ``queue``: the queue of its jobs; the default one if none. ``payload_bytes``: size of their
+        payload; the scenario's if none. It is a Locust process if the scenario's producers are and ``backlog`` is 0: Locust does not support a
+        backlog.
         """
         number = 1 + sum(name.startswith("producer-") for name in self._documents)
         by_locust = self._is_locust and backlog == 0
@@ -187,7 +187,7 @@ class Load:
         ]
 
     def at_work(self, on: str) -> list[Process]:
-        """Return those of `named` that have recorded an operation. A scheduler records only errors: it is included if it is ready."""
+        """Return the processes of `named` that have recorded an operation. A scheduler records only errors: it is included if it is ready."""
         return [
             process
             for process in self.named(on)
@@ -206,7 +206,7 @@ class Load:
     def replace(self, process: Process, **changes: object) -> Process:
         """Start a replacement of a process that has ended, under a new name: ``worker-3-2`` replaces ``worker-3``.
 
-        Does not wait until it is ready. A new worker starts at once, also if the others waited for the first phase. ``changes``: values
+        Does not wait until it is ready. A new worker starts at once, even if the others waited for the first phase. ``changes``: values
         that replace those in its document.
         """
         first = next(name for name in self._documents if process.name == name or process.name.startswith(f"{name}-"))

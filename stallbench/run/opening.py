@@ -1,4 +1,4 @@
-"""Opens a run: creates its folder, its temporary folder and its reaper, and always takes the run down."""
+"""Opens a run: creates its folder, its temporary folder and its reaper. When the block ends, stops everything that the run started."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_run(
     *,
     is_latest: bool = True,
 ) -> Iterator[Run]:
-    """Give the block a new run. When it ends, stop everything that the run started and record the end in ``run.json``.
+    """Yield a new run. When the block ends, stop everything that the run started and record the end in ``run.json``.
 
     An error of the bench or the database is raised as `NotCarriedOutError`, and the run is recorded as ``failed``. An interrupt is recorded as
     ``aborted`` and raised unchanged. ``is_latest``: whether the name ``latest`` refers to this run.

@@ -49,7 +49,7 @@ class LibraryRecord(_Part):
     version: str
     language: str
     completion: str = Field(description="what the bench takes for the completion of a job")
-    rescue: str = Field(description="what gives the job of a dead worker to another one")
+    rescue: str = Field(description="what makes the job of a dead worker available to another worker")
 
 
 class QueueRecord(_Part):
@@ -59,7 +59,7 @@ class QueueRecord(_Part):
     options: dict[str, Any] = Field(default={}, description="all options, with the values in force")
     promise: Promise
     ordered: bool = Field(description="whether jobs of one priority are claimed in the order of their enqueueing")
-    rescues_jobs: bool = Field(default=True, description="whether the queue offers the job of a dead worker to another one")
+    rescues_jobs: bool = Field(default=True, description="whether the queue offers the job of a dead worker to another worker")
     claims_survive_connection: bool | None = Field(
         default=None, description="whether a claim continues after its worker's connection has ended; none if unknown"
     )
@@ -77,7 +77,7 @@ class QueueRecord(_Part):
         default="", description="regular expression that finds the claim statement; empty if there is none"
     )
     library: LibraryRecord | None = Field(
-        default=None, description="the published library that it is; none for an algorithm of the bench"
+        default=None, description="the published library, if the queue is one; none for an algorithm of the bench"
     )
     summary: str
     source: str
@@ -134,7 +134,7 @@ class RunRecord(_Part):
     injections: tuple[InjectionRecord, ...] = ()
     processes: tuple[ProcessRecord, ...] = ()
     is_observation: bool = Field(
-        default=False, description="whether a server was only observed: the bench started no process and gave no load"
+        default=False, description="whether a server was only observed: the bench started no process and generated no load"
     )
     notes: tuple[str, ...] = Field(default=(), description="sentences that the report must show")
 
@@ -175,7 +175,7 @@ class RunRecord(_Part):
 
     @property
     def dead_processes(self) -> frozenset[str]:
-        """Names of the processes that ended by a signal, or with a code other than 0, at least once, or with an unrecorded end."""
+        """Names of the processes that, at least once, ended by a signal, ended with a code other than 0, or have no recorded end."""
         return frozenset(
             process.name
             for process in self.processes
@@ -183,10 +183,9 @@ class RunRecord(_Part):
         )
 
     def has_unrecorded_end(self, process: ProcessRecord) -> bool:
-        """Whether nobody saw the end of ``process``, so that it may have died at any moment.
-
-        One of the bench's own processes without an end ended with the bench, unless the run completed: then it ran until after the record was
-        written. An external one records its end itself: it was killed, or lost the run's folder.
+        """Whether the end of ``process`` was not recorded, so that it may have died at any moment. If a process of the bench has no recorded end, it
+        ended with the bench, unless the run completed: then it ran until after the record was written. An external process records its own end: if
+        there is none, it was killed or lost the run's folder.
         """
         return process.end_ns is None and (self.status != "completed" or process.external)
 

@@ -80,8 +80,8 @@ class Run:
     def carry_out(self) -> None:
         """Carry the scenario out to its end.
 
-        Raises `NotCarriedOutError` when the result would be meaningless: a server is missing, a longrunner was not verified, or the
-        load is incomplete. The records are kept.
+        Raises `NotCarriedOutError` if the result would be meaningless: a server is missing, a longrunner was not verified, or the load is incomplete.
+        The records are kept.
         """
         self._observers.start(self._processes, self._scratch)
         self._start_servers()

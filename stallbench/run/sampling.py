@@ -32,7 +32,7 @@ class Sampling:
         self._logged_before = {server.name: server.log.stat().st_size for server in cluster.servers if server.log}
 
     def start(self) -> None:
-        """Start the collectors, and do not wait for them."""
+        """Start the collectors without waiting for them."""
         self._start()
 
     def wait_ready(self) -> None:

@@ -73,7 +73,7 @@ class ShownFigure(NamedTuple):
 
 
 def list_shown(figures: LiveFigures) -> list[ShownFigure]:
-    """Return the figures of every engine, ``?`` if unknown, then those that this engine has and others do not."""
+    """Return the figures of all engines, ``?`` if unknown, then those that only this engine has."""
     of_every_engine = (
         ("enqueued.rate", figures.enqueued_rate, ".0f"),
         ("completed.rate", figures.completed_rate, ".0f"),

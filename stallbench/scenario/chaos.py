@@ -19,11 +19,11 @@ from stallbench.scenario.sections import Chaos, Phase
 _SECOND_BEGINS = (0.1, 0.2)
 """When the second of two faults begins after the first, as a share of the interval."""
 _ENDS = (0.3, 0.5)
-"""When each of them ends; the second may end first."""
+"""When each of the two faults ends; the second may end first."""
 
 
 def with_seed(scenario: Scenario, seed: int) -> Scenario:
-    """Return the scenario with another seed of every random choice, and with the combined faults that it gives."""
+    """Return the scenario with another seed for every random choice, and with the combined faults that follow from that seed."""
     phases = tuple(
         phase.model_copy(update={"faults": plan_faults(phase, phase.chaos, seed)}) if phase.chaos else phase
         for phase in scenario.phases

@@ -71,7 +71,7 @@ class ChaosKind(Choice):
 
 
 class MaintenanceChoice(Choice):
-    """A task that a process repeats on a server as long as there is load, or during one phase."""
+    """A task that a process repeats on a server, during the whole load or one phase."""
 
     kind: str = Field(examples=["watchdog"])
     on: Name = Field(default="primary", description="a server")

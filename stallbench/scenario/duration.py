@@ -26,7 +26,7 @@ def format_duration(seconds: float) -> str:
 
 
 ON_RECORD = "on_record"
-"""Key of a validation context: set for a scenario that is read from a run's record, where durations are numbers of seconds."""
+"""Key of a validation context. It is set if the scenario is read from a run's record, where durations are numbers of seconds."""
 
 
 def _read_duration_s(value: object, info: ValidationInfo) -> object:

@@ -80,7 +80,7 @@ class Expectation(_MetricInPhase):
         return self
 
     def limits(self, metric: str) -> bool:
-        """Whether it is an upper bound for ``metric`` in the whole run, so that it can judge in place of a check that allows none."""
+        """Whether it is an upper bound for ``metric`` in the whole run. Such an expectation replaces a check that allows none."""
         return self.metric == metric and self.phase is None and self.at_most is not None
 
     @model_validator(mode="after")
@@ -112,7 +112,7 @@ class RankedBy(_MetricInPhase):
     better: Literal["higher", "lower"] = Field(examples=["higher"], description="which of two values is the better one")
     undegraded: float | None = Field(
         default=None,
-        description="the metric's value without the problem; degradation is measured from it, and without it from the baseline",
+        description="the metric's value without the problem. Degradation is measured from this value; if it is not given, from the baseline",
     )
 
 

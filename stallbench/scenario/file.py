@@ -42,7 +42,7 @@ def find_scenarios() -> dict[str, Path]:
 
 
 def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> Scenario:
-    """Read a scenario by its name or path, with ``variant`` and then ``overrides`` (``key=value``) laid over it.
+    """Read a scenario by its name or path, and apply ``variant`` and then ``overrides`` (``key=value``) to it.
 
     Every variant of the file is validated, not only ``variant``. Raises `ScenarioError` with all issues.
     """
@@ -57,7 +57,7 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     chosen = overlays[variant].apply(content)[0] if variant in overlays else content
     changes, change_issues = parse_changes(overrides)
     of_command_line = Overlay(content=changes, prefix="--set ", condition="--set: ")
-    changed, misfits = of_command_line.apply(chosen)
+    changed, overlay_issues = of_command_line.apply(chosen)
     of_file = _find_file_issues(path, content, overlays, changed)
     issues = [*of_file.base]
     if variant is not None and variant not in variants:
@@ -66,7 +66,7 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     if overrides:
         issues += [
             *change_issues,
-            *_describe_own_issues(of_command_line, changed, misfits, find_issues(chosen, variants), variants),
+            *_describe_own_issues(of_command_line, changed, overlay_issues, find_issues(chosen, variants), variants),
         ]
     if issues:
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
@@ -86,7 +86,7 @@ def read_all_scenarios() -> Iterator[tuple[Scenario, dict[str, str]]]:
 
 
 def read_variants(path: Path) -> dict[str, str]:
-    """Return the summary of each variant of a file, by its name; empty if it has none of its own.
+    """Return the summary of each variant of a file, by the variant's name. A summary is empty if the variant has none.
 
     Raises `ScenarioError` if the variants cannot be listed. Whether they can be run is checked by `read_scenario`.
     """
@@ -122,11 +122,12 @@ class _FileIssues:
 
     base: tuple[str, ...]
     variants: tuple[str, ...]
-    """Those that its content has only with a variant."""
+    """Issues that its content has only with a variant."""
 
 
 _known: dict[str, _FileIssues] = {}
-"""By a hash of the file's path and content. A command reads a file once for each variant; validating all of them takes a third of a second."""
+"""The issues that were found, by a hash of the file's path and content. A command reads a file once for each variant; validating all variants takes a
+third of a second."""
 
 
 def _find_file_issues(
@@ -150,14 +151,17 @@ def _find_file_issues(
 def _describe_own_issues(
     overlay: Overlay,
     resolved: Mapping[str, Any],
-    misfits: Sequence[ValidationIssue],
+    overlay_issues: Sequence[ValidationIssue],
     base_issues: Sequence[ValidationIssue],
     variants: Collection[str],
 ) -> list[str]:
-    """Return a line for each of the ``misfits`` of ``overlay``, and for each issue of ``resolved`` that its base does not have by itself."""
+    """Return a line for each of the ``overlay_issues``, and for each issue of ``resolved`` that is not in ``base_issues``.
+
+    ``overlay_issues``: those of applying ``overlay``. ``resolved``: the scenario with the overlay applied.
+    """
     own_issues = [issue for issue in find_issues(resolved, variants) if issue not in base_issues]
     return [
-        *(f"{overlay.prefix}{issue}" for issue in misfits),
+        *(f"{overlay.prefix}{issue}" for issue in overlay_issues),
         *(overlay.describe(issue, resolved) for issue in own_issues),
     ]
 
@@ -177,7 +181,7 @@ def find_scenario(name_or_path: str) -> Path:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is a file at ``path``, or may be one: reading it reports why it cannot be accessed."""
+    """Whether there is, or may be, a file at ``path``. If it cannot be accessed, reading it reports why."""
     try:
         return path.exists()
     except PermissionError:

@@ -14,13 +14,12 @@ SCENARIO = "scenario.toml"
 QUEUE = "my_queue.py:MyQueue"
 TEST = "test_my_queue.py"
 _NAMED = {SCENARIO: QUEUE, TEST: SCENARIO}
-"""By file: what it names in quotation marks, and what is replaced by a path."""
+"""By file: the texts in quotation marks that are replaced by a path."""
 
 
 def create_first_project(folder: Path) -> list[Path]:
-    """Copy the example into ``folder``, which is made; returns the files. The paths in them count from the working directory.
-
-    Raises `BadInputError` if one of the files is there already, or if ``folder`` cannot be a folder: then none is written.
+    """Copy the example into ``folder``, which is created; returns the files. Paths in the files are relative to the working directory. Raises
+    `BadInputError`, and writes nothing, if one of the files already exists, or if ``folder`` cannot be a folder.
     """
     for part in (folder, *folder.parents):
         if part.exists() and not part.is_dir():

@@ -1,4 +1,4 @@
-"""The bounds of Locust's own test: those that the scenario expects of the enqueues."""
+"""The bounds of Locust's own test: the scenario's expectations on enqueues."""
 
 from __future__ import annotations
 

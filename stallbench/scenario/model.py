@@ -29,7 +29,7 @@ class ScenarioOrigin(Section):
 
 
 class ScenarioContent(Section):
-    """What a scenario's file holds, besides its variants."""
+    """The content of a scenario's file, without its variants."""
 
     summary: Text = Field(description="what happens, in one or two sentences", examples=["What happens, in one sentence."])
     seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of every random choice")
@@ -42,18 +42,18 @@ class ScenarioContent(Section):
     )
     collectors: Collectors = Field(default_factory=Collectors)
     maintenance: tuple[MaintenanceChoice, ...] = Field(
-        default=(), strict=False, description="tasks that are repeated on a server as long as there is load"
+        default=(), strict=False, description="tasks that are repeated on a server during the load"
     )
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)
     comparison: ComparisonChoice | None = None
     mitigation: Text | None = Field(
-        default=None, description="of a variant that is meant to mitigate what the scenario shows: who proposes it"
+        default=None, description="of a variant that is meant to mitigate the problem: who proposes it"
     )
     judged_by: JudgedBy | None = Field(
         default=None,
         description="of a variant: the metric that decides whether it helps, and the variant that it is compared with for this; "
-        "default: the metric that all variants are ranked by, and the scenario without a variant",
+        "default: the metric by which all variants are ranked, and the scenario without a variant",
     )
 
 
@@ -76,9 +76,8 @@ class Scenario(ScenarioContent, ScenarioOrigin):
         return sum(phase.duration_s for phase in self.phases)
 
     def with_capacity(self, capacity: float) -> Self:
-        """Return the scenario at its share of ``capacity``, in jobs per second, as ``--set producers.rate=..`` would have made it.
-
-        The rate is rounded to three digits. A phase that asks for jobs lasts long enough for them. A scenario with a rate stays as it is.
+        """Return the scenario with a rate: its share of ``capacity``, in jobs per second, rounded to three digits. The result is the same as with
+        ``--set producers.rate=..``. A phase with ``jobs`` lasts until that many jobs are due. A scenario that already has a rate is not changed.
         """
         share = self.producers.capacity_share
         if share is None:

@@ -35,10 +35,10 @@ class Overlay:
     prefix: str
     """Text before the path of a key in ``content``: ``variants.skip_locked.`` or ``--set ``."""
     condition: str
-    """Text before the path of any other key, which is wrong only with these changes: ``with variant skip_locked: ``."""
+    """Text before the path of any other key whose value is invalid only because of these changes: ``with variant skip_locked: ``."""
 
     def apply(self, base: Mapping[str, Any]) -> tuple[dict[str, Any], list[ValidationIssue]]:
-        """Return a copy of ``base`` with the changes, and the issues of changes that do not fit into it."""
+        """Return a copy of ``base`` with the changes, and the issues of changes that cannot be applied to it."""
         resolved = copy.deepcopy(dict(base))
         issues: list[ValidationIssue] = []
         for key, value in copy.deepcopy(dict(self.content)).items():
@@ -52,12 +52,12 @@ class Overlay:
         return resolved, issues
 
     def describe(self, issue: ValidationIssue, resolved: Mapping[str, Any]) -> str:
-        """Return the line for an issue of the ``resolved`` content that the content without these changes does not have."""
+        """Return the line for an issue that the ``resolved`` content has only because of these changes."""
         path = self._find_own_path(issue.path, resolved)
         return f"{self.condition}{issue}" if path is None else f"{self.prefix}{ValidationIssue(path, issue.problem)}"
 
     def _find_own_path(self, path: KeyPath, resolved: Mapping[str, Any]) -> KeyPath | None:
-        """Return the path in the changes of what has ``path`` in the whole; none if it is not in the changes."""
+        """Return where the changes have the value that is at ``path`` of the whole content; none if they do not have it."""
         added = self.content.get("also_expect")
         match path:
             case ("phases", int(index), *rest) if not isinstance(self.content.get("phases"), list):
@@ -71,9 +71,8 @@ class Overlay:
 
 
 def parse_changes(changes: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the content of several ``key=value`` as that of one overlay, and a line for each that is invalid.
-
-    A key is dotted as in a variant. A value is TOML or, if it is not valid TOML, text. The last of two values for a key wins.
+    """Return the content of one overlay from several ``key=value``, and a line for each that is invalid. A key is dotted as in a variant. A value is
+    TOML or, if it is not valid TOML, text. If a key is given twice, its last value is used.
     """
     content: dict[str, Any] = {}
     issues: list[str] = []
@@ -96,7 +95,7 @@ def parse_changes(changes: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
 
 
 def _parse_key(key: str) -> list[str]:
-    """Return the parts of a dotted key; empty if it is not one. Parts may be quoted as in TOML."""
+    """Return the parts of a dotted key; empty if ``text`` is not a dotted key. Parts may be quoted as in TOML."""
     parts: list[str] = []
     if "\n" in key or len(key) > 200:
         return []

@@ -21,7 +21,7 @@ class Section(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_defaults_on_record(cls, content: object, info: ValidationInfo) -> object:
-        """A record has every key, but some may only be given in certain scenarios: leave out what is as if it were not given."""
+        """Leave out keys whose value is the default: a record has every key, but some keys are allowed only in certain scenarios."""
         if not (info.context and info.context.get(ON_RECORD)) or not isinstance(content, dict):
             return content
         defaults = {name: field.default for name, field in cls.model_fields.items()}

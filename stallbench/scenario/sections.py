@@ -13,7 +13,7 @@ from stallbench.scenario.duration import ON_RECORD, Duration
 from stallbench.scenario.section import Name, Section, issue
 
 _LONGER_AT_MOST = 3
-"""How many times its duration a phase may last until its jobs were due. The limit ends a run on a machine that makes no progress."""
+"""The longest time that a phase with ``jobs`` may last, in multiples of its duration. The limit ends a run on a machine that makes no progress."""
 
 ValueT = TypeVar("ValueT")
 
@@ -28,7 +28,7 @@ class Producers(Section):
         default=None,
         gt=0,
         le=10,
-        description="instead of a rate: the rate as a share of what the workers can do, which the bench measures before the run",
+        description="instead of a rate: the rate as a share of the workers' capacity, which the bench measures before the run",
     )
     backlog: int = Field(
         default=0,
@@ -56,7 +56,7 @@ class Producers(Section):
         alias="key_every",
         gt=0,
         le=3600,
-        description="jobs that are due in the same interval of this length, of whatever producer, have the same key",
+        description="jobs that are due in the same interval of this length have the same key, whichever producer enqueues them",
     )
     connection_per_call: bool = Field(
         default=False,
@@ -91,6 +91,13 @@ class Producers(Section):
             raise issue(" is given, but max_batch is 1, so a job has none to wait for; add max_batch")
         return linger_s
 
+    @field_validator("key_every_s")
+    @classmethod
+    def _require_no_keys_of_locust(cls, key_every_s: float | None, info: ValidationInfo) -> float | None:
+        if key_every_s is not None and info.data.get("kind") == "locust":
+            raise issue(" is given, but a user of Locust enqueues jobs without keys; leave it out")
+        return key_every_s
+
     @field_validator("connection_per_call")
     @classmethod
     def _require_kept_connections_of_locust(cls, per_call: bool, info: ValidationInfo) -> bool:
@@ -108,7 +115,7 @@ class Producers(Section):
     @model_validator(mode="after")
     def _require_one_load(self, info: ValidationInfo) -> Self:
         if info.context and info.context.get(ON_RECORD):
-            return self  # there a rate of 0 has been left out, like every default
+            return self  # a record leaves out a rate of 0, like every default
         given = {"rate", "capacity_share"} & self.model_fields_set
         if not given:
             problem = " is missing; write it like rate = 500, or as a share, like capacity_share = 0.65"

@@ -1,6 +1,6 @@
-"""Reads a scenario's file as plain tables, arrays, texts and numbers; rejects files that are too large, too deep or not TOML.
+"""Reads a scenario's file, or another in the same notation, as plain tables, arrays, texts and numbers.
 
-Nothing here knows the keys of a scenario.
+Rejects files that are too large, too deep or not TOML. Nothing here knows the keys of a file.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, quote
 
 LARGEST_BYTES = 1024 * 1024
 _DEEPEST = 16
-"""Largest depth of tables and arrays in each other; a valid scenario needs half of it."""
+"""Largest depth of nested tables and arrays; a valid scenario needs half of it."""
 TOO_DEEP = f"tables or arrays are nested more than {_DEEPEST} deep"
 _LARGEST_INTEGER = 2**63 - 1
 _FOUND_LIMIT = 40
@@ -30,15 +31,34 @@ _OURS = {
     "Cannot overwrite a value": "this key is given twice",
     "Illegal character '\\n'": "this text has no closing quote on its line",
 }
-"""Messages of Python's parser that do not name the cause, and ours."""
+"""Messages of Python's parser that do not name the cause, and the bench's messages in their place."""
 _PART = re.compile(r"'([^']*)'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """What a file in TOML is for, in the words of its errors."""
+
+    name: str
+    """With its article, like ``a scenario``."""
+    expected: str
+    """What to give in place of something that is no file of this kind."""
+    guide: str
+    """Which page describes its contents."""
+
+
+SCENARIO_FILE = FileKind(
+    name="a scenario",
+    expected="a scenario file, like scenarios/longtx.toml",
+    guide="docs/add-a-scenario.md describes what a scenario contains",
+)
 
 
 class ScenarioError(BadInputError):
     """A scenario that cannot be run; its text is one line for each issue."""
 
     def __init__(self, issues: Sequence[str]) -> None:
-        """Carry ``issues``, each a whole line: what cannot be printed, such as a line break in a name, is escaped."""
+        """``issues``: each a whole line. Characters that cannot be printed, such as a line break in a name, are escaped."""
         self.issues = [quote_unprintable(issue) for issue in issues]
         super().__init__("\n".join(self.issues))
 
@@ -49,11 +69,11 @@ def show_path(path: Path, project: Path) -> str:
     return quote_unprintable(shown)
 
 
-def read_toml(path: Path, shown: str) -> dict[str, Any]:
+def read_toml(path: Path, shown: str, kind: FileKind = SCENARIO_FILE) -> dict[str, Any]:
     """Return the content of the file at ``path``; errors call it ``shown``. Raises `ScenarioError`."""
-    text = _read_text(path, shown)
+    text = _read_text(path, shown, kind)
     if not text.strip():
-        raise ScenarioError([f"{shown}: empty; docs/add-a-scenario.md describes what a scenario contains"])
+        raise ScenarioError([f"{shown}: empty; {kind.guide}"])
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -68,7 +88,7 @@ def read_toml(path: Path, shown: str) -> dict[str, Any]:
 
 
 def is_too_deep(content: object) -> bool:
-    """Whether tables and arrays are nested deeper than any scenario needs; other content is safe for recursive functions."""
+    """Whether tables and arrays are nested deeper than any scenario needs. If not, recursive functions can process the content."""
     layer = [content]
     for _ in range(_DEEPEST + 1):
         layer = [inner for value in layer for inner in _inside(value)]
@@ -76,7 +96,7 @@ def is_too_deep(content: object) -> bool:
 
 
 def find_unusable_values(content: object, path: KeyPath = ()) -> Iterator[ValidationIssue]:
-    """Return an issue for each value that TOML allows and no scenario can use: dates, NaN, control characters, infinite numbers."""
+    """Return an issue for each value that TOML allows but a scenario cannot use: dates, NaN, control characters, infinite numbers."""
     if isinstance(content, dict | list):
         for key, inner in content.items() if isinstance(content, dict) else enumerate(content):
             yield from find_unusable_values(inner, (*path, key))
@@ -100,15 +120,15 @@ def _why_unusable(value: object) -> str:
     return ""
 
 
-def _read_text(path: Path, shown: str) -> str:
+def _read_text(path: Path, shown: str, kind: FileKind) -> str:
     try:
         if path.is_dir():
-            raise ScenarioError([f"{shown}: a folder; expected a scenario file, like scenarios/longtx.toml"])
+            raise ScenarioError([f"{shown}: a folder; expected {kind.expected}"])
         size = path.stat().st_size
         if not path.is_file():
-            raise ScenarioError([f"{shown}: not a file; expected a scenario file, like scenarios/longtx.toml"])
+            raise ScenarioError([f"{shown}: not a file; expected {kind.expected}"])
         if size > LARGEST_BYTES:
-            raise ScenarioError([f"{shown}: {size:,} bytes long; a scenario has at most {LARGEST_BYTES:,}"])
+            raise ScenarioError([f"{shown}: {size:,} bytes long; {kind.name} has at most {LARGEST_BYTES:,}"])
         with path.open("rb") as file:
             raw = file.read(LARGEST_BYTES)
     except OSError as error:
@@ -124,7 +144,7 @@ def _read_text(path: Path, shown: str) -> str:
 
 def _describe_syntax_error(message: str, text: str) -> str:
     """Turn the message of `tomllib` into: position, problem, and the line."""
-    lines = text.split("\n")  # as the parser does: str.splitlines knows more kinds of line breaks
+    lines = text.split("\n")  # as the parser does: str.splitlines has more kinds of line breaks
     position = _POSITION.search(message)
     problem = _POSITION.sub("", message)
     if of_a_table := _OF_A_TABLE.fullmatch(problem):

@@ -70,7 +70,7 @@ class MySQLStarter(Starter):
         found = ", ".join(one.version for one in find_servers(database.engine))
         return (
             f"{component.title} {database.version} is not available here; available: {found}; "
-            f"add the folder of another version to {component.override}, or run it in containers (docs/versions.md)"
+            f"add the folder of another version to {component.override}; docs/versions.md says how to use others"
         )
 
     def primary(self) -> MySQLServer:

@@ -1,4 +1,4 @@
-"""Tells uv, which does not read pip's configuration, where and how to download.
+"""Passes pip's configuration, which uv does not read, to uv: where and how to download.
 
 Imports the standard library only: set-up runs before the virtual environment exists.
 """

@@ -80,5 +80,5 @@ class Cycle(Run):
 
 
 def carry_over_snapshot(ended: RunFolder, next_: RunFolder) -> None:
-    """Tell the next cycle which jobs the queue already holds; raises `OSError` if there is no final snapshot."""
+    """Copy the final snapshot to the next cycle: the jobs that the queue already holds. Raises `OSError` if there is none."""
     next_.left_over.write_bytes(ended.final_snapshot.read_bytes())

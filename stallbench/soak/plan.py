@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from stallbench.errors import BadInputError
 from stallbench.faults import find_faults
 from stallbench.queues import find_queue
 from stallbench.scenario.chaos import list_possible_faults
+from stallbench.scenario.command import format_changes, format_run_command, name_of
 from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
@@ -54,7 +54,7 @@ def _find_issues(scenario: Scenario) -> Iterator[str]:
 
 def read_scenario_again(recorded: Scenario) -> Scenario:
     """Return the scenario that a soak was begun with; raises `BadInputError` if its file has changed since."""
-    scenario = read_scenario(_name(recorded), variant=recorded.variant, overrides=recorded.changes)
+    scenario = read_scenario(name_of(recorded.name, recorded.file), variant=recorded.variant, overrides=recorded.changes)
     if changed := sorted(key for key in Scenario.model_fields if getattr(scenario, key) != getattr(recorded, key)):
         raise BadInputError(
             f"{recorded.file}: {', '.join(changed)} changed since the soak began; restore the file, or begin another soak"
@@ -64,20 +64,14 @@ def read_scenario_again(recorded: Scenario) -> Scenario:
 
 def format_cycle_command(scenario: Scenario) -> str:
     """Return the command that carries out one cycle, whose seed ``scenario`` has, as a run of its own."""
-    variant = f" --variant {scenario.variant}" if scenario.variant else ""
-    changes = [*scenario.changes, f"seed={scenario.seed}"]
-    return f"stallbench run {_name(scenario)}{variant}" + "".join(f" --set {shlex.quote(change)}" for change in changes)
+    return format_run_command(scenario.model_copy(update={"changes": (*scenario.changes, f"seed={scenario.seed}")}))
 
 
 def format_command(recorded: Scenario, for_s: float, keep: int) -> str:
     """Return the command that repeats the soak."""
     return (
-        f"stallbench soak {_name(recorded)}"
+        f"stallbench soak {name_of(recorded.name, recorded.file)}"
         + (f" --variant {recorded.variant}" if recorded.variant else "")
-        + "".join(f" --set {change}" for change in recorded.changes)
+        + format_changes(recorded.changes)
         + f" --for {format_duration(for_s)} --keep {keep}"
     )
-
-
-def _name(recorded: Scenario) -> str:
-    return recorded.name if recorded.file.startswith("scenarios/") else recorded.file

@@ -1,4 +1,4 @@
-"""Judges one run: what its checks found wrong is attributed to the points, job by job."""
+"""Judges one run: attributes what its checks found wrong to the points, job by job."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stallbench.verdicts import Finding, RunTables, Verdict
 from stallbench.verdicts.errors import find_unexplained
 
 _NOT_OF_THE_QUEUE = ("schedule", "injections", "expectations")
-"""Checks of the load and of the bench. The outcome of each point says itself whether its fault was active."""
+"""Checks of the load and of the bench. The outcome of each point says whether its fault was active."""
 _STATES: Mapping[str, State] = {"pass": "holds", "fail": "holds", "info": "not promised", "unknown": "unknown"}
 
 
@@ -47,12 +47,12 @@ class _Judgement:
                 self._blame(finding.check, finding.reason)
             elif finding.result in ("fail", "unknown") and finding.check not in _NOT_OF_THE_QUEUE:
                 self.outcome.elsewhere.append(f"{finding.check}: {finding.reason}")
-        self._blame_claims_of_nobody()
+        self._blame_claims_without_worker()
 
     def _decide_state(self, finding: Finding) -> State:
-        """Return the state of a promise at every point; one that is broken is broken only at the points that are blamed for it.
+        """Return the state of a promise at every point. A broken promise holds at the points to which nothing is attributed.
 
-        If no worker died, for example because they were paused, the final snapshot alone shows whether a job was left behind.
+        If no worker died, for example because all were paused, only the final snapshot shows whether a job was left behind.
         """
         queue = self._tables.record.queue
         if finding.check == "left behind" and finding.result == "info" and queue.may_re_execute and queue.rescues_jobs:
@@ -68,7 +68,7 @@ class _Judgement:
                 each.reasons.append(f"not tried: {fault.why_ended or 'the fault was not active'}")
 
     def _blame(self, check: str, reason: str) -> None:
-        """Attribute what a check found to points; what cannot be attributed is told as it is."""
+        """Attribute what a check found to points; what cannot be attributed is reported without a point."""
         if check == "errors":
             phases = self._describe_errors()
         else:
@@ -92,7 +92,7 @@ class _Judgement:
             each = self._by_phase[phase]
             if each.trial.action == "kill" and each.trial.point.role == "worker" and len(jobs) <= each.hits:
                 return ""  # lost with the workers that had them, as promised
-        return f"{len(jobs)} jobs; {self._suspects.tell(min(jobs))}"
+        return f"{len(jobs)} jobs; {self._suspects.describe(min(jobs))}"
 
     def _list_jobs(self, check: str) -> Iterator[int]:
         """Return the jobs that broke the promise of a check."""
@@ -119,7 +119,7 @@ class _Judgement:
             described[phase].append(f"{row['count']} x {row['kind']} in {row['operation']} by {row['process']}")
         return {phase: ", ".join(found) for phase, found in described.items()}
 
-    def _blame_claims_of_nobody(self) -> None:
+    def _blame_claims_without_worker(self) -> None:
         """A job that is still claimed after the last worker has ended is left behind, even if its claim was never recorded."""
         known = set(self._list_jobs("left behind"))
         jobs: defaultdict[str | None, list[int]] = defaultdict(list)
@@ -127,7 +127,7 @@ class _Judgement:
             if job_id not in known:
                 jobs[self._suspects.find_phase(job_id)].append(job_id)
         for phase, of_one in jobs.items():
-            what = f"{len(of_one)} jobs are still claimed, and no worker is left; {self._suspects.tell(min(of_one))}"
+            what = f"{len(of_one)} jobs are still claimed, and no worker is left; {self._suspects.describe(min(of_one))}"
             if phase in self._by_phase:
                 self._by_phase[phase].spoil("left behind", "broken", what)
             else:

@@ -1,4 +1,4 @@
-"""What a run says of each of its points: which promises hold there, judged by the run's own checks."""
+"""The outcome of a torture: which promises hold at each point, judged by the checks of the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROMISES: Mapping[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class TrialOutcome:
-    """What became of the promises at one point, by the name of the check."""
+    """Which promises hold at one point, by the name of the check."""
 
     trial: Trial
     hits: int = 0
@@ -49,7 +49,7 @@ class TortureOutcome:
 
     trials: list[TrialOutcome]
     elsewhere: list[str]
-    """What is wrong, but not known to belong to a point."""
+    """What is wrong, but cannot be attributed to a point."""
 
     @property
     def exit_code(self) -> int:

@@ -1,7 +1,7 @@
-"""Plans what a queue is put through: which points with which action, and the scenario of each run, as the text of a file.
+"""Plans what is tried on a queue: at which points a process is killed or paused, and the scenario of each run, as the text of a file.
 
-There are two runs, one that kills and one that pauses. In a run in which a producer died, a job that nobody recorded is no evidence: the
-dead producer may have enqueued it. In the other run it is.
+There are two runs, one that kills and one that pauses. If a producer was killed, a job without a record is no evidence: the dead producer may
+have enqueued it. In the run that only pauses, such a job is evidence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stallbench.queues import Queue
 
 ACTIONS: tuple[Crash, ...] = ("kill", "pause")
 EXPIRY_S = 3
-"""How long claims last while a queue is tortured, if they expire: the shortest time in which a shared machine does not let them expire by itself."""
+"""How long claims last while a queue is tortured, if they expire. On a busy machine, a shorter time would let claims expire without a fault."""
 LONGEST_EXPIRY_S = 4.0
 """Shorter than the last phase, which ends when no job has waited for five seconds. The pauses are longer."""
 SETTLING = "settling"
@@ -29,10 +29,10 @@ _KILL_S = 3.0
 _KILL_OF_LIBRARY_S = 8.0
 """Each producer of a library starts a process of the library's own language, which takes seconds on a busy machine."""
 _KILL_BETWEEN_STEPS_S = 9.0
-"""There is one scheduler, and each of its steps needs the death of one more."""
+"""There is one scheduler, and it must be killed once for each of its steps."""
 _SHORT_PAUSE_S = 2.0
 _AROUND_PAUSE_S = 2.5
-"""Of a phase with a pause: the time until the process has come to the point, and after it is resumed."""
+"""Of a phase with a pause: the time until the process reaches the point, and the time after it is resumed."""
 _SETTLING_AT_MOST_S = 20.0
 _IN_CALLS = (
     CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED,
@@ -40,14 +40,14 @@ _IN_CALLS = (
     CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED,
     CrashPoint.BETWEEN_STEPS,
 )
-"""Points with several passages in an operation."""
+"""Points that an operation passes several times."""
 _PROBABILITY = 0.15
 _NTH = (2, 3, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One point, and what happens there. It has a phase of its own, which is named after the point."""
+    """One point, and what happens there, in its own phase, which is named after the point."""
 
     point: CrashPoint
     action: Crash
@@ -63,14 +63,14 @@ class Trial:
 
     @property
     def needs_expiry(self) -> bool:
-        """Whether the process has a claim while it is paused, so that the pause must be longer than the claim."""
+        """Whether the process has a claim while it is paused. The pause must then be longer than the claim lasts."""
         return self.action == "pause" and self.point.role == "worker"
 
 
 def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool) -> list[Trial]:
-    """Return everything that a queue is put through, in order.
+    """Return everything that is tried on a queue, in order.
 
-    No worker is paused in a claim: another one may then have the job first, although its claim is recorded before.
+    No worker is paused during a claim: its claim could be recorded before that of another worker that had the job first.
     """
     return [
         Trial(point, action)
@@ -98,7 +98,7 @@ def write_scenario(
         f"\n[queue]\nkind = {json.dumps(kind)}",
         *([f"{expiry_option} = {EXPIRY_S}"] if expiry_option else []),
         "\n[producers]\nrate = 20\nmax_batch = 10",
-        # A poll is so rare that most claims find a job: a worker that dies in an empty claim shows nothing.
+        # Workers poll so rarely that most claims find a job: a worker that dies in an empty claim shows nothing.
         '\n[workers]\ncount = 3\nwork = "10ms"\npoll = "300ms"',
         f'\n[[phases]]\nname = "before"\nduration = "{_BEFORE_S:g}s"',
     ]

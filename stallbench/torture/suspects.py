@@ -1,4 +1,4 @@
-"""Which job broke a promise at which point: follows each job to the process that died or stopped with it."""
+"""Finds the point at which a job broke a promise: follows each job to the process that died or stopped with it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from stallbench.records.events import Event, EventRecord, read_events
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import RunRecord
 
-_TOLD = 8
-"""Events of a job that its story tells at most."""
+_MOST_DESCRIBED = 8
+"""Events of a job that its description contains at most."""
 
 
 class Suspects:
@@ -51,19 +51,20 @@ class Suspects:
         earlier = [phase.name for phase in self._phases if phase.start_ns is not None and phase.start_ns <= t_ns]
         return earlier[-1] if earlier else None
 
-    def tell(self, job_id: int) -> str:
+    def describe(self, job_id: int) -> str:
         """Return what happened to a job: its events in order, and which processes died or stopped with it."""
         events = self._of_job.get(job_id, [])
         if not events:
             return f"no process recorded job {job_id}"
-        told = [f"{event.process} {event.event.replace('_', ' ')}" for event in events[:_TOLD]]
+        described = [f"{event.process} {event.event.replace('_', ' ')}" for event in events[:_MOST_DESCRIBED]]
         hits = [
             f"{process} {'died' if 'killed' in fault.evidence else 'was paused'} at {fault.phase}"
             for fault in self._faults
             for process, hit_job in zip(_hit(fault), fault.evidence.get(JOBS, ()), strict=True)
             if hit_job == job_id
         ]
-        return f"job {job_id}: {', '.join(told)}{' ...' if len(events) > _TOLD else ''}{'; ' if hits else ''}{', '.join(hits)}"
+        more = " ..." if len(events) > _MOST_DESCRIBED else ""
+        return f"job {job_id}: {', '.join(described)}{more}{'; ' if hits else ''}{', '.join(hits)}"
 
 
 def _hit(fault: InjectionRecord) -> Sequence[str]:

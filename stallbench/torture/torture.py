@@ -1,4 +1,4 @@
-"""Carries the torture of one queue out: plans it, does one run with kills and one with pauses, and judges both."""
+"""Carries out the torture of one queue: plans it, does one run with kills and one with pauses, and judges both."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TorturePlan:
 def plan_torture(
     kind: str, *, seed: int, overrides: Sequence[str], points: Sequence[CrashPoint], action: Crash | None
 ) -> TorturePlan:
-    """Plan the torture of a queue: all that it can be put through, or only some ``points`` or one ``action``. Raises `BadInputError`."""
+    """Plan the torture of a queue: everything that can be tried on it, or only some ``points`` or one ``action``. Raises `BadInputError`."""
     try:
         queue = find_queue(kind)
     except NoQueueError as error:
@@ -126,7 +126,7 @@ def read_first_scenario(plan: TorturePlan) -> Scenario:
 
 
 def _find_expiry_option(queue: type[Queue[Any]]) -> str | None:
-    """Return the option that is to make claims short; none if no worker can be paused with a claim, as with the worker of a library."""
+    """Return the option that sets how long claims last; none if no worker can be paused with a claim, as is the case for libraries."""
     if queue.find_crash_point_issue(CrashPoint.AFTER_CLAIM) is not None:
         return None
     return queue.options_type.find_option(OptionRole.EXPIRY)
@@ -144,16 +144,16 @@ def _choose(queue: type[Queue[Any]], scenario: Scenario, points: Sequence[CrashP
     possible = list_trials(queue, has_scheduler=queue.has_scheduler(options))
     for point in points:
         if not any(trial.point is point and action in (None, trial.action) for trial in possible):
-            what = f"nothing is to be tried at {point}" + (f" with {action}" if action else "")
+            what = f"nothing can be tried at {point}" + (f" with {action}" if action else "")
             allowed = dict.fromkeys(str(trial.point) for trial in possible if action in (None, trial.action))
             raise BadInputError(f"{what} for {queue.kind}; expected one of {', '.join(allowed)}")
     return [trial for trial in possible if (not points or trial.point in points) and action in (None, trial.action)]
 
 
 def torture(plan: TorturePlan, runs: Path, view: RunView) -> tuple[Path, TortureOutcome]:
-    """Carry the plan out in a new folder below ``runs``; returns the folder and the outcome, which is in ``torture.json`` too.
+    """Carry out the plan in a new folder below ``runs``, and write the outcome to ``torture.json``; returns the folder and the outcome.
 
-    Raises `stallbench.errors.NotCarriedOutError` when a run could not be carried out.
+    Raises `stallbench.errors.NotCarriedOutError` if a run could not be carried out.
     """
     folder = create_folder(runs, "torture", re.sub(r"[^a-z0-9_]+", "-", plan.kind.rpartition(":")[2].lower()))
     outcomes = []

@@ -1,6 +1,5 @@
-"""Turns a run's tables into its verdict: every check runs, each has its own file, and what cannot be decided never passes.
-
-A check is added by adding a file here with a subclass of `Check`.
+"""Turns a run's tables into its verdict: every check runs, and what cannot be decided never passes. Each check has its own file: to add a check, add
+a file with a subclass of `Check`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _FEWEST_WINDOWS = 10
 _MOMENT_S = 1.0
-"""A fault that was active for a shorter time has one time in its description."""
+"""A fault that was active for a shorter time is described with one time instead of two."""
 _CONFIDENCE = 0.95
 _RECOVERED_TO = {
     "to_first_completion_s": "the next completion",
@@ -47,7 +47,7 @@ class ClaimTimeTrend:
     old_versions: str
     """``dead tuples`` or ``history list length``."""
     unit: str
-    """One of them."""
+    """One dead tuple, or one entry of the history list."""
     windows: int
     spearman: float
     pearson: float
@@ -70,11 +70,11 @@ class Attribution:
 
     sentence: str
     holders: tuple[HolderStay, ...]
-    """Those that were the oldest for some time, by how long; then the others."""
+    """Starting with the one that was the oldest holder for the longest time."""
     no_holders: str = ""
-    """Why there are none, a sentence; empty if there are some."""
+    """A sentence that says why there are none; empty if there are some."""
     not_sampled: str = ""
-    """For which part of the run it is not known what held the horizon, a sentence; empty if there is none, or if nothing is known."""
+    """A sentence about the parts of the run in which the horizon was not sampled; empty if there are none, or if it was never sampled."""
     trend: ClaimTimeTrend | None
 
     def as_json(self) -> dict[str, object]:
@@ -113,7 +113,9 @@ def attribute(run: RunTables) -> Attribution:
 
 
 def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) -> ClaimTimeTrend | None:
-    """Correlate the seconds of measured phases; none if there are too few, or if one of the two never changes."""
+    """Correlate claim time and old row versions over the seconds of measured phases; none if there are too few seconds, or if one of the two never
+    changes.
+    """
     if old_versions not in windows:
         return None
     measured = [phase.name for phase in record.measured_phases]
@@ -137,7 +139,7 @@ def _measure_trend(windows: pd.DataFrame, record: RunRecord, old_versions: str) 
 
 
 def _describe_faults(run: RunTables) -> list[str]:
-    """Describe for each fault when it was active, how the queue recovered after it, and what was counted until the next one."""
+    """Describe for each fault when it was active, how the queue recovered after it, and what was counted until the next fault."""
     on = {fault.name: fault.on for fault in run.record.faults}
     if not on:
         return []
@@ -157,9 +159,8 @@ def _describe_fault(row: Mapping[Any, Any], on: str, start_s: float) -> str:
 
 
 def describe_missing_recovery(next_change: str | None) -> str:
-    """Return why a row of ``recoveries`` has no time: it was not reached, or only after another fault had begun or ended (``next_change``).
-
-    ``next_change`` is none, or not a number, if there was no such change, and in tables of earlier versions.
+    """Return why a row of ``recoveries`` has no time: the queue did not recover, or only after another fault had begun or ended (``next_change``).
+    ``next_change`` is none or NaN if there was no such change, and in tables of earlier versions.
     """
     return "not in this run" if pd.isna(next_change) else f"not before {next_change}"
 

@@ -21,17 +21,17 @@ from stallbench.run.record import RunRecord, read_record
 from stallbench.storage.address import AnyPath
 
 Result = Literal["pass", "fail", "unknown", "info"]
-"""``unknown``: the data to decide are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
+"""``unknown``: the data that the check needs are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
 
 
 class Severity(IntEnum):
-    """What a finding that does not pass means for the user. The verdict's reason is that of the lowest number."""
+    """What a finding that does not pass means for the user. The verdict's reason is that of the finding with the lowest number."""
 
     JOBS_LOST = 0
     JOBS_REPEATED = 1
     """Jobs that were re-executed without a reason, or that are still in the queue after their completion and will be re-executed."""
     JOBS_UNEXPECTED = 2
-    """Jobs that nobody enqueued."""
+    """Jobs that no producer enqueued."""
     JOBS_LEFT_BEHIND = 3
     RUN_INCOMPLETE = 4
     """The run did not complete: less severe findings may be a consequence of that."""
@@ -42,18 +42,18 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was checked."""
+    """The result of checking one property."""
 
     check: str
     subject: str
-    """What in particular: an expectation, a property, an injection."""
+    """The expectation, property or injection that was checked."""
     result: Result
     reason: str
     """One sentence with the figures in it."""
     severity: Severity = Severity.PROPERTY
     expected: str = ""
     found: str = ""
-    """The figures alone, where the reason says more than they do."""
+    """Only the figures, if the reason says more than these."""
     because: str = ""
     """What the expectation shows, in the scenario's words."""
     examples: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Finding:
 
 
 class RunTables:
-    """A run's record and tables, read when they are first asked for."""
+    """A run's record and tables, each read when it is first used."""
 
     def __init__(self, folder: AnyPath) -> None:
         """Remember the folder."""
@@ -143,11 +143,11 @@ class Check(ABC):
     """Where the report shows its findings; the smallest is at the top."""
     severity: ClassVar[Severity] = Severity.PROPERTY
     judges_observations: ClassVar[bool] = False
-    """Whether it can judge samples alone, of a server that was only observed."""
+    """Whether it can judge a server that was only observed, of which there are only samples."""
 
     @abstractmethod
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return what was found, at least one finding. An exception makes the check unknown."""
+        """Return at least one finding. If this raises, the check is unknown."""
 
     def finding(
         self,

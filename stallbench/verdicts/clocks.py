@@ -8,7 +8,7 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "clocks agree"
 _TOLERATED_NS = 5_000_000
-"""A claim on a slow network takes as long: the figures that compare times of two hosts have this order of magnitude."""
+"""A claim on a slow network takes this long: figures that compare times of two hosts have this order of magnitude."""
 
 
 class Clocks(Check):
@@ -43,11 +43,11 @@ class Clocks(Check):
 
 
 def _has_recorded(run: RunTables, process: ProcessRecord) -> bool:
-    """Whether the process recorded times. A process that was killed while it joined recorded none, and a longrunner has no event log."""
+    """Whether the process recorded times. Not if it was killed while it joined, or if it is a longrunner, which has no event log."""
     log = run.folder / "events" / f"{process.name}.csv"
     return log.exists() and log.stat().st_size > 0
 
 
 def measure_ahead(there: ClockOffset, here: ClockOffset) -> tuple[int, int]:
-    """Return by how much the clock there is ahead of the one here, and the greatest possible error of that; both in ns."""
+    """Return by how much the process's clock is ahead of the bench's, and the greatest possible error of this figure; both in ns."""
     return here.offset_ns - there.offset_ns, here.error_ns + there.error_ns

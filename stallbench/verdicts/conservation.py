@@ -30,7 +30,7 @@ class Conservation(Check):
     """Fails if a job is lost, stays in the queue after its completion, or was never enqueued. Unknown if the state of a job is unknown.
 
     If the scenario has an expectation on ``lost`` with an upper bound, that expectation judges the losses, and this check only reports them.
-    One with a lower bound alone does not: it would hold if every job were lost.
+    An expectation with only a lower bound does not replace the check: it would hold if every job were lost.
     """
 
     name = "conservation"

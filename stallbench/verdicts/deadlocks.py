@@ -14,18 +14,19 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "deadlocks are reported"
 _GAP_S = 10.0
-"""How long operations may go on after the last sample of the count: a busy machine samples late, and PostgreSQL's sessions report theirs late."""
+"""How long operations may continue after the last sample of the count: on a busy machine samples are late, and PostgreSQL's sessions report their
+deadlocks late."""
 _FEW = 20
-"""Below this number of reported deadlocks, a count that is late says nothing of a server."""
+"""With fewer reported deadlocks, a low count does not show that the server fails to count them: the count may only be late."""
 
 
 class Deadlocks(Check):
     """Compares the server's count of deadlocks with the errors that clients recorded for them.
 
-    Both cover the whole record, also the time before and after the phases. The server rolls one transaction back for each deadlock. A queue
-    that ignores the error treats work as done that was rolled back. One unreported deadlock is allowed for each injection and for each process
-    that died: the server may have rolled back their transactions, and they may not be able to record it. A fault whose own statements were ended
-    says how often (`ENDED_BY_DEADLOCK` in its evidence).
+    Both cover the whole record, including the time before and after the phases. The server rolls one transaction back for each deadlock. A queue that
+    ignores the error treats work that was rolled back as done. One unreported deadlock is allowed for each injection and for each process that died:
+    the server may have rolled back their transactions without their being able to record it. A fault whose own statements were ended says how often
+    (`ENDED_BY_DEADLOCK` in its evidence).
 
     The count decides nothing if it ends long before the operations do, or if it has less than half of the deadlocks that clients recorded: some
     servers (MySQL 8.0.15) do not count them all.

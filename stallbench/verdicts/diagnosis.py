@@ -1,4 +1,4 @@
-"""What, besides the horizon, slowed the database down: clients that do not read, starved autovacuum, commits that wait for each other."""
+"""Causes other than the horizon that slowed the database down: clients that do not read, starved autovacuum, commits that wait for each other."""
 
 from __future__ import annotations
 

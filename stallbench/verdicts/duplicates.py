@@ -15,7 +15,7 @@ _EXAMPLES = 20
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """What the table ``duplicates`` has."""
+    """The totals of the table ``duplicates``."""
 
     jobs: int = 0
     """Jobs that were executed or completed more than once."""
@@ -39,8 +39,8 @@ def count_repeated(run: RunTables) -> Repeated:
 
 
 class Duplicates(Check):
-    """Compares re-executions with the queue's promise: at-least-once allows one only after an attempt that failed, expired, ended in an
-    error, or whose worker died.
+    """Compares re-executions with the queue's promise. At-least-once allows one only after an attempt that failed, expired or ended in an error, or
+    whose worker died.
 
     If the scenario has an expectation on ``re_completed.count`` of the whole run with an upper bound, that expectation judges second completions.
     """

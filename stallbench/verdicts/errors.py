@@ -1,4 +1,4 @@
-"""Did operations end in errors that nothing explains?"""
+"""Did operations end in errors that neither a fault nor an expectation explains?"""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _JUDGED_BY: Mapping[str, _Judged] = {
     "deadlocks_in_complete": _Judged(ErrorKind.DEADLOCK, "complete"),
     "deadlocks_in_enqueue": _Judged(ErrorKind.DEADLOCK, "enqueue"),
 }
-"""Measures by which an expectation itself judges how many errors there are. ``retried`` is not among them: it counts errors after which the
-queue continued, and these never fail."""
+"""Measures by which an expectation judges the number of errors in place of this check. ``retried`` is not among them: it counts errors after which
+the queue continued, and these never fail."""
 _MOST_NAMED = 4
 
 
@@ -52,13 +52,13 @@ class Errors(Check):
     """Fails on errors that neither a fault nor an expectation explains.
 
     A fault explains the kinds of errors that its class declares (`Fault.explains_errors`), from its start to `compute_grace_s` after its
-    verified end. Before the first phase no fault has been active, so none explains an error there.
+    verified end. Before the first phase no fault has been active, so no fault explains an error there.
 
     An expectation on the number of errors judges them if it has an upper bound; with ``codes`` it judges the errors with these codes, whatever its
-    bound. One with a lower bound alone does not: any error would meet it. An expectation on deadlocks judges errors that say so. Each judges the
-    errors of its phase, and those from then on until the next phase begins, because calls of that phase may end later. An expectation on the whole
-    run judges those from the first measured phase to the last, as its measure counts them; its ``codes`` are expected in the warm-up, too. Errors
-    that the queue itself retried are reported and never fail.
+    bound. An expectation with only a lower bound and no ``codes`` judges none: any error would meet it. An expectation on deadlocks judges errors
+    that report a deadlock. Each judges the errors of its phase, and those until the next phase begins, because calls of that phase may end later. An
+    expectation on the whole run judges those from the first measured phase to the last, as its measure counts them; its ``codes`` are expected in the
+    warm-up, too. Errors that the queue itself retried are reported and never fail.
     """
 
     name = "errors"

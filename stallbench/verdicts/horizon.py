@@ -1,4 +1,4 @@
-"""What held the horizon, and for which part of the run is that known?"""
+"""What held the horizon? And in which parts of the run was it sampled?"""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _STAYED_S = 1.0
 """A transaction that held the horizon for a shorter time belongs to a worker."""
 _COLLECTORS = ("horizon", "innodb_horizon")
-"""The collectors that look for holders of the horizon. Each of their samples has the metric ``holders``, also if there are none."""
+"""The collectors that sample the holders of the horizon. Each of their samples has the metric ``holders``, even if there is no holder."""
 _LATE_SAMPLE = 3.0
-"""A busy machine delays samples. Two of them have no gap between them if they are up to so many times the usual interval apart."""
+"""A busy machine delays samples. The time between two samples is a gap only if it is longer than this many times the usual interval."""
 _MOST_SHOWN = 3
 
 
@@ -52,7 +52,7 @@ class _Interval:
         return self.to_s - self.from_s
 
     def overlap(self, other: _Interval) -> _Interval:
-        """Return the part of it that ``other`` contains, too; its length is not above 0 if there is none."""
+        """Return the part that is also in ``other``; its length is 0 or negative if there is none."""
         return _Interval(max(self.from_s, other.from_s), min(self.to_s, other.to_s))
 
 
@@ -61,16 +61,16 @@ class Sampling:
     """For which part of a run the horizon was sampled."""
 
     was_sampled: bool
-    """Whether somebody looked at least once."""
+    """Whether there is at least one sample. Without any, ``gaps`` and ``phases`` are empty."""
     gaps: tuple[_Interval, ...]
-    """Parts without samples, in order; none if nobody looked."""
+    """Parts without samples, in order."""
     phases: tuple[str, ...]
-    """Phases without any sample, in order; none if nobody looked."""
+    """Phases without any sample, in order."""
     longest_pause_s: float
     """The longest time between two samples outside the gaps."""
 
     def describe_gaps(self) -> str:
-        """Say for which part of the run it is not known what held the horizon; empty if there is none, or if nobody looked."""
+        """Describe the parts of the run in which the horizon was not sampled; empty if there are no gaps."""
         if not self.gaps:
             return ""
         shown = [f"from {gap.from_s:.0f} s to {gap.to_s:.0f} s" for gap in self.gaps[:_MOST_SHOWN]]
@@ -80,7 +80,7 @@ class Sampling:
 
 
 def read_holders(run: RunTables) -> tuple[HolderStay, ...]:
-    """Return what held the horizon: what was the oldest for some time, by how long; then the others."""
+    """Return what held the horizon, starting with what was the oldest holder for the longest time."""
     table = run["holders"]
     holding = table[~table["catalog_only"].fillna(False).astype(bool)]
     stayed_s = holding["max_age_s"].fillna(holding["to_s"] - holding["from_s"])
@@ -115,9 +115,9 @@ def _read_stay(row: Mapping[Any, Any]) -> HolderStay:
 
 
 def find_sampling(run: RunTables, holders: Sequence[HolderStay]) -> Sampling:
-    """Return for which part of the run, from its first phase to its last, the horizon was sampled.
+    """Return in which parts of the run, from its first phase to its last, the horizon was sampled.
 
-    ``holders``: a holder that was seen before and after a time without samples held the horizon during that time, which is then no gap.
+    ``holders``: if a holder was seen before and after a time without samples, it held the horizon during that time, which is then not a gap.
     """
     start_ns = next((phase.start_ns for phase in run.record.started_phases if phase.start_ns is not None), 0)
     times_s = [(t_ns - start_ns) / NS_PER_S for t_ns in sorted(_read_times_ns(run))]
@@ -173,7 +173,7 @@ def _list_phases(run: RunTables, start_ns: int) -> dict[str, _Interval]:
 
 
 def _read_times_ns(run: RunTables) -> Iterator[int]:
-    """Yield when somebody looked for holders of the horizon."""
+    """Yield the time of each sample of the horizon's holders."""
     for path in (run.folder / "samples" / f"{name}.csv" for name in _COLLECTORS):
         if path.exists():
             with path.open() as lines:
@@ -200,7 +200,7 @@ def describe_holders(holders: Sequence[HolderStay]) -> str:
 
 
 def describe_no_holders(run: RunTables, sampling: Sampling) -> str:
-    """Say that nothing held the horizon while it was sampled, or that nobody looked."""
+    """Say that nothing held the horizon while it was sampled, or that it was not sampled."""
     engine = ENGINES[run.record.scenario.database.engine]
     if not engine.old_versions:
         return f"The bench samples no horizon on {engine.title}."

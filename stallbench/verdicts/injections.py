@@ -6,13 +6,12 @@ from stallbench.injection.record import InjectionRecord
 from stallbench.verdicts.check import Check, Finding, Result, RunTables
 
 _SHOWN = 3
-"""Actions of maintenance that a reason names."""
+"""How many actions of maintenance a reason lists."""
 
 
 class InjectionsActive(Check):
-    """An injection counts only if it was verified to be active, and was still active when it was ended. One rule for all categories.
-
-    Maintenance must also have worked: it fails if half of its iterations or more met an error, and is unknown if there was no iteration.
+    """An injection counts only if it was verified to be active, and was still active when it was ended. This rule holds for all categories.
+    Maintenance must also have worked: it fails if at least half of its iterations had an error, and is unknown if there was no iteration.
     """
 
     name = "injections"
@@ -46,7 +45,7 @@ def _judge_activity(injection: InjectionRecord) -> tuple[Result, str]:
 
 
 def _judge_iterations(injection: InjectionRecord, iterations: int, result: Result, reason: str) -> tuple[Result, str]:
-    """Add what maintenance did to the common judgement; the stricter of the two results counts."""
+    """Add what maintenance did to the judgement of all categories; the stricter of the two results counts."""
     errors, actions = injection.errors, [action.what for action in injection.actions]
     failed = f", {len(errors)} of them with an error (first: {errors[0].what})" if errors else ""
     more = f" and {len(actions) - _SHOWN} more" if len(actions) > _SHOWN else ""

@@ -1,4 +1,4 @@
-"""Was every job of a dead worker offered to another one?"""
+"""Was every job of a dead worker offered to another worker?"""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class LeftBehind(Check):
     """A queue that promises at-least-once releases a claim when its worker's connection ends or the claim expires.
 
     A job that is still claimed fails any queue. A job that is available while younger jobs are claimed fails only a queue that promises
-    order. A job that is still claimed because its claim expires only after the end of the run is neither: nobody has seen whether the queue
-    would have offered it again. The check does not apply if no worker died, or if the queue does not say that it rescues jobs: if such a job is
-    lost, the check `conservation` says so.
+    order. A job that is still claimed because its claim expires only after the end of the run is unknown: the run did not show whether the queue
+    would have offered it again. The check does not apply if no worker died, or if the queue does not declare that it rescues jobs. If such a job is
+    lost, the check `conservation` fails.
     """
 
     name = "left behind"
@@ -53,7 +53,7 @@ class LeftBehind(Check):
         return [self._judge_without_jobs(run.record, rows.get(OUT_OF_ATTEMPTS))]
 
     def _judge_without_jobs(self, record: RunRecord, out_of_attempts: Mapping[Any, Any] | None) -> Finding:
-        """Return why no job of a dead worker shows anything; ``out_of_attempts``: jobs that had no attempt left."""
+        """Return why no job of a dead worker can be judged; ``out_of_attempts``: the number of jobs that had no attempt left."""
         if not _list_dead_workers(record):
             return self.not_applicable(_SUBJECT, "no worker died")
         if never := _describe_never(record.queue):

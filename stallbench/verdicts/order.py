@@ -1,4 +1,4 @@
-"""How far from first come, first served were jobs claimed, and did a queue that promises order pass any over?"""
+"""How far did claims deviate from first come, first served, and did a queue that promises order pass jobs over?"""
 
 from __future__ import annotations
 

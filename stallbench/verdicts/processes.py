@@ -14,7 +14,7 @@ _NOT_JUDGED = ("longrunner", "observer")
 
 
 class ProcessEnds(Check):
-    """Names the processes that exited unexpectedly."""
+    """Fails if a process exited unexpectedly."""
 
     name = "processes"
     position = 8

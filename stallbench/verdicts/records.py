@@ -36,7 +36,7 @@ class RecordsWhole(Check):
         wanted = [
             process.name
             for process in run.record.processes
-            if process.role in ("producer", "worker") and process.intended != "killed"  # it may have died in its first call
+            if process.role in ("producer", "worker") and process.intended != "killed"  # it may have died in its first operation
         ]
         silent = [name for name in wanted if name not in recorded]
         unsampled, failing = _find_unsampled(run)
@@ -74,10 +74,9 @@ def _was_killed(file: PurePosixPath, record: RunRecord) -> bool:
 
 
 def _find_unsampled(run: RunTables) -> tuple[list[str], dict[str, tuple[int, int]]]:
-    """Return the collectors that should have sampled but never took a complete sample, and of those whose samples mostly failed how many were
-    taken and how many failed; none if collectors were off.
-
-    A record that does not list its collectors may be older than some of today's: those that tried to sample are expected.
+    """Return the collectors that never took a complete sample, and those whose samples mostly failed, with the numbers of samples taken and failed.
+    Empty if collectors were disabled. If the record does not list its collectors, it may be older than some collectors: then only those that tried to
+    sample are expected.
     """
     if not run.record.scenario.collectors.enabled:
         return [], {}
@@ -95,9 +94,8 @@ def _is_all(counts: tuple[int, int]) -> bool:
 
 
 def _count_samples(own_cost: AnyPath) -> dict[str, tuple[int, int]]:
-    """Return for each collector how many samples it took and how many of them failed, wholly or in part.
-
-    A sample that did not fail may have measured that there is nothing to record.
+    """Return for each collector how many samples it took and how many of them failed, completely or partly. A sample without a record did not fail:
+    there may have been nothing to record.
     """
     if not own_cost.exists() or own_cost.stat().st_size == 0:
         return {}

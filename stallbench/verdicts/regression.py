@@ -11,9 +11,8 @@ _SUBJECT = "no regression"
 
 
 class Regression(Check):
-    """Compares the ranked metric and those of the expectations with the values in ``against.json``.
-
-    It fails if one is worse by more than the tolerance, and significantly, if the baseline has enough runs to test that.
+    """Compares the ranked metric and those of the expectations with the values in ``against.json``. It fails if a value is worse by more than the
+    tolerance. If the baseline has enough runs for a test, the difference must also be significant.
     """
 
     name = "regression"
@@ -28,7 +27,7 @@ class Regression(Check):
         return self._compare(run, against)
 
     def _compare(self, run: RunTables, against: Against) -> list[Finding]:
-        # SciPy takes longer to import than the other checks take
+        # importing SciPy takes longer than all other checks
         from stallbench.regression.change import ask, choose_compared, find_changes
         from stallbench.regression.comparability import (
             describe_minor_differences,

@@ -15,7 +15,7 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 TOLERANCE = 0.005
 """Of the intended rate, in each measured phase."""
 _ROUNDING = 1e-6
-"""Of a number of jobs: what a product of fractions may be off."""
+"""Possible error of a number of jobs that is a product of fractions."""
 _BURST_EDGE_S = 0.5
 """How long the producer of a burst may take to start, and to stop."""
 
@@ -48,7 +48,7 @@ class ScheduleKept(Check):
         cut_off = _count_cut_off(producers) + at_edges
         fewer, more = _count_fractions(producers, length_s)
         below, above = (max(intended * TOLERANCE, (cut_off + fraction) / length_s) for fraction in (fewer, more))
-        # External producers add jobs that this scenario does not know of.
+        # External producers add jobs that are not in this scenario.
         has_external = any(process.external and process.role == "producer" for process in run.record.processes)
         offered = achieved + refused
         # A job whose enqueue ended in an error was offered too, in this phase or the one before. The check of errors judges the error.

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 _FEWEST_CALLS = 20
 _SLOWER_BY = 1.5
-"""A mean that is up to so many times another one is no difference worth a sentence."""
+"""A mean must be more than this many times another one to be reported as slower."""
 _LEAST_SHARE = 0.01
-"""Least additional time of a statement, as a share of its phase's duration. Below it a large ratio of two small means is noise."""
+"""Smallest additional time of a statement that is reported, as a share of its phase's duration. Below it, a large ratio of two small means is
+noise."""
 _SHOWN_CHARACTERS = 120
 
 

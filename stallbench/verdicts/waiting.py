@@ -1,4 +1,4 @@
-"""Did jobs that had to wait for something wait for it?"""
+"""Did jobs that had to wait for a time or for another job wait for it?"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stallbench.libraries import find_libraries, find_library
-from stallbench.libraries.installation import find_lack, require_installed
+from stallbench.libraries.installation import find_missing_requirement, require_installed
 from stallbench.pipeline.tables import read_table
 from stallbench.records.events import Event, read_events
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
@@ -36,8 +36,8 @@ def marked(name: str) -> object:
 @pytest.fixture(params=[marked(name) for name in sorted(find_libraries())])
 def name(request: pytest.FixtureRequest) -> str:
     library = find_library(request.param)
-    if lack := find_lack(library):
-        pytest.skip(lack)
+    if missing := find_missing_requirement(library):
+        pytest.skip(missing)
     require_installed(library, print)
     return str(request.param)
 

@@ -50,7 +50,7 @@ def test_a_sound_queue_passes(bench: Bench) -> None:
     [
         (["no_such_queue"], 'queue "no_such_queue" is none of '),
         (["skip_locked", "--action", "maim"], "--action maim: expected kill or pause"),
-        (["skip_locked", "--point", "between_steps"], "nothing is to be tried at between_steps for skip_locked; expected one of"),
+        (["skip_locked", "--point", "between_steps"], "nothing can be tried at between_steps for skip_locked; expected one of"),
         (["laravel", "--set", "queue.retry_after=90"], "claims of laravel last 90 s"),
         (["laravel", "--set", "queue.retry=3"], "queue.retry: unknown key of laravel"),
     ],

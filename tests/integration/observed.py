@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from stallbench.observe.address import ObservedServers
+from stallbench.observe.innodb.observer import make_innodb_observer
+from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.observer import Observation, Observer
 from stallbench.observe.postgres.load import LoadSubject
 from stallbench.observe.postgres.observer import make_postgres_observer
@@ -25,6 +27,15 @@ def observer_of(
     queues = QueuesSubject(tables)
     servers = ObservedServers(primary=endpoint, replicas=replicas or {})
     observer = make_postgres_observer(servers, queues, None, LoadSubject(queues) if records_load else None)
+    try:
+        yield observer
+    finally:
+        observer.close()
+
+
+@contextmanager
+def innodb_observer_of(endpoint: Endpoint) -> Iterator[Observer]:
+    observer = make_innodb_observer(ObservedServers(primary=endpoint, replicas={}), InnoDBQueuesSubject())
     try:
         yield observer
     finally:

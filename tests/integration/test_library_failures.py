@@ -120,6 +120,7 @@ def test_a_producer_that_hangs_is_killed(opened: Opened, tmp_path: Path, monkeyp
     queue.install()
     with pytest.raises(psycopg.Error, match=r"^the producer of Shop did not answer within 1 s$"):
         queue.enqueue([NewJob(payload="{}")])
+    assert len(queue.unconfirmed_ids) == 1, "the job may be in the queue"
     assert_no_process_is_left(tmp_path)
 
 

@@ -195,6 +195,18 @@ def test_a_user_without_rights_learns_what_is_hidden_and_how_to_see_it(
     assert "Que 0.x (public.que_jobs) | ? |" in text_of(section_of(observation, "Queues"))
 
 
+def test_the_suggested_grants_let_a_user_with_an_unusual_name_read_an_unusual_table(que: TestDatabase) -> None:
+    with connect(que.direct, "test") as admin:
+        admin.execute('CREATE SCHEMA "Work; now"; ALTER TABLE que_jobs SET SCHEMA "Work; now"')
+    with role(que, '"on ""call"" – 2"') as quoted:
+        endpoint = quoted.model_copy(update={"user": 'on "call" – 2'})
+        (refused,) = [one for one in look_at(endpoint).unseen if "may not read the table" in one.why]
+        with connect(que.direct, "test") as admin:
+            admin.execute(refused.remedy.encode())
+        observation = look_at(endpoint)
+    assert "| 3 |" in text_of(section_of(observation, "Queues"))
+
+
 def test_with_pg_monitor_and_select_everything_is_seen(que: TestDatabase) -> None:
     grants = ("GRANT pg_monitor TO on_call", "GRANT SELECT ON que_jobs TO on_call")
     with connect(que.direct, "test") as admin:

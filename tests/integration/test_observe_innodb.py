@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -15,15 +16,15 @@ from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import driver_of
 from stallbench.libraries import find_library
 from stallbench.libraries.installation import is_installed
-from stallbench.observe.address import ObservedServers
-from stallbench.observe.innodb.observer import make_innodb_observer
-from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.innodb.session import InnoDBSession
-from stallbench.observe.observer import Observation, Observer
+from stallbench.observe.observer import Observation
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.scenario.database import Database
 from tests.integration.conftest import EmptyOn
-from tests.integration.observed import cannot_see, finding_about, section_of, text_of
+from tests.integration.engines import FAST
+from tests.integration.observed import cannot_see, finding_about, innodb_observer_of, section_of, text_of
+from tests.integration.running_cluster import running_cluster
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
@@ -59,17 +60,8 @@ def connected(endpoint: Endpoint) -> Iterator[Any]:
         yield cursor
 
 
-@contextmanager
-def observing(endpoint: Endpoint) -> Iterator[Observer]:
-    observer = make_innodb_observer(ObservedServers(primary=endpoint, replicas={}), InnoDBQueuesSubject())
-    try:
-        yield observer
-    finally:
-        observer.close()
-
-
 def look_at(endpoint: Endpoint) -> Observation:
-    with observing(endpoint) as observer:
+    with innodb_observer_of(endpoint) as observer:
         observation = observer.look()
         assert not observation.gone
         return observation
@@ -142,7 +134,7 @@ def test_a_library_s_own_tables_are_recognised_and_counted(empty_on: EmptyOn, na
 
 
 def test_the_times_of_the_claim_statement_are_those_since_the_last_look(server: Endpoint) -> None:
-    with observing(server) as observer:
+    with innodb_observer_of(server) as observer:
         observer.look()
         claim = "SELECT * FROM jobs WHERE queue = 'default' AND reserved_at <= 1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
         execute(server, claim, claim, claim)
@@ -179,7 +171,7 @@ def test_its_session_cannot_write(server: Endpoint) -> None:
 
 
 def test_a_server_that_goes_away_is_reported_and_found_again(server: Endpoint) -> None:
-    with observing(server) as observer:
+    with innodb_observer_of(server) as observer:
         assert not observer.look().gone
         session = observer.sessions["primary"]
         assert isinstance(session, InnoDBSession)
@@ -187,3 +179,37 @@ def test_a_server_that_goes_away_is_reported_and_found_again(server: Endpoint) -
         execute(server, f"KILL {thread}")
         assert observer.look(reads_everything=True).gone
         assert not observer.look(reads_everything=True).gone
+
+
+def test_a_replica_shows_its_delay_and_why_it_does_not_follow(tmp_path: Path) -> None:
+    with running_cluster(Database(engine="mariadb", replicas=1, settings=dict(FAST["mariadb"])), tmp_path) as started:
+        endpoint = started.cluster.server("replica-1").direct
+        with innodb_observer_of(endpoint) as observer:
+
+            def look() -> Observation:
+                return observer.look(reads_everything=True)
+
+            followed = wait_for(
+                lambda: one if not (one := look()).findings and "receiving Yes" in replication_of(one) else None,
+                "a replica that follows",
+            )
+            assert ", read-only, " in followed.title
+            assert "This replica: receiving Yes, applying Yes, behind by 0.0 s." in replication_of(followed)
+            # What was written on the replica itself collides with what comes from the primary.
+            primary = started.cluster.server("primary").direct
+            execute(primary, "CREATE TABLE numbers (n int PRIMARY KEY)")
+            wait_for(lambda: table_exists(endpoint, "numbers"), "the table on the replica")
+            execute(endpoint, "SET SESSION sql_log_bin = 0", "INSERT INTO numbers VALUES (1)")
+            execute(primary, "INSERT INTO numbers VALUES (1)")
+            stopped = wait_for(lambda: one if "applying No" in replication_of(one := look()) else None, "the end of replication")
+    finding = finding_about(stopped, "This replica: receiving Yes, applying No, behind by ?.")
+    assert "Duplicate entry '1'" in finding.sentence
+
+
+def replication_of(observation: Observation) -> str:
+    return text_of(section_of(observation, "Replication"))
+
+
+def table_exists(endpoint: Endpoint, name: str) -> bool:
+    with connected(endpoint) as cursor:
+        return bool(cursor.execute("SHOW TABLES LIKE %s", (name,)))

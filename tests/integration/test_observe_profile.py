@@ -204,7 +204,7 @@ def test_a_queue_that_cannot_be_recorded_is_refused_at_once(river: Endpoint, tmp
         connection.execute("CREATE TABLE own_jobs (id int); CREATE ROLE outsider LOGIN PASSWORD 'secret'")
     began_s = time.monotonic()
     try:
-        with pytest.raises(BadInputError, match="is no known library's table"):
+        with pytest.raises(BadInputError, match="is not the table of a known library"):
             observe(river, tmp_path / "profile.toml", for_s=600, tables=("own_jobs",))
         with pytest.raises(BadInputError, match=r"records one queue; found River .*, unknown queue"):
             observe(river, tmp_path / "profile.toml", for_s=600, tables=("river_job", "own_jobs"))

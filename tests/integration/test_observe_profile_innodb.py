@@ -96,7 +96,7 @@ def test_nothing_is_invented_of_an_idle_queue(empty: Endpoint, tmp_path: Path) -
 def test_a_queue_that_cannot_be_recorded_is_refused_at_once(empty: Endpoint, tmp_path: Path) -> None:
     with closing(driver_of("mariadb").connect(empty, "fixture")) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE own_jobs (id int)")
-        with pytest.raises(BadInputError, match="is no known library's table"):
+        with pytest.raises(BadInputError, match="is not the table of a known library"):
             observe(empty, tmp_path / "profile.toml", for_s=600, tables=("own_jobs",))
         cursor.execute("ALTER TABLE jobs MODIFY id bigint unsigned NOT NULL")
         with pytest.raises(BadInputError, match="has no AUTO_INCREMENT"):

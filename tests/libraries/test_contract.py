@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import subprocess
@@ -134,6 +135,22 @@ def test_a_job_fault_that_kills_does_so_only_for_jobs_with_its_mark_and_announce
     assert probe.process.wait(PATIENCE_S) == -signal.SIGKILL
     assert has_announced(probe.job_faults, "poison-1", "worker-1")
     assert [(event.job_id, event.event) for event in probe.events()] == [(1, "claimed"), (1, "worked"), (2, "claimed")]
+
+
+SHARE = 0.3
+
+
+def draw(seed: str, nth: int) -> bool:
+    return int(hashlib.sha256(f"{seed} {nth}".encode()).hexdigest()[:8], 16) < SHARE * 2**32
+
+
+def test_the_jobs_that_a_fault_affects_by_its_share_are_drawn_from_the_run_s_seed(command: ProbeCommand, tmp_path: Path) -> None:
+    numbers = range(1, 25)
+    with started(command, tmp_path, seed=20_261, work_s=0) as probe:
+        start_job_fault(probe.job_faults, "failing-1", JobFault(on="workers", fails=True, share=SHARE))
+        failed = [number for number in numbers if "error" in probe.execute(make_job(number))]
+    assert failed == [number for number in numbers if draw("20261 failing-1", number)]
+    assert 3 <= len(failed) <= 12
 
 
 def test_workers_that_wait_for_the_first_phase_begin_at_sigusr1(command: ProbeCommand, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stallbench.records.events import Event
-from tests.pipeline.conftest import MakeTables
+from tests.pipeline.conftest import MakeTables, Tables
 from tests.synthetic_run import SyntheticRun
 
 COMPLETED, DONE, FAILED_AND_GONE, NEVER_DONE, STILL_HELD = range(1, 6)
@@ -39,3 +39,40 @@ def test_a_job_that_was_not_done_and_is_gone_is_lost(states: dict[int, str], job
 
 def test_a_job_that_the_library_still_holds_is_claimed(states: dict[int, str]) -> None:
     assert (states[COMPLETED], states[STILL_HELD]) == ("completed", "claimed")
+
+
+NOT_STORED, STORED, EXECUTED, CLAIMED_BY_THE_DEAD, OF_NOBODY = range(11, 16)
+
+
+@pytest.fixture(scope="module")
+def after_errors(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """A run in which a producer got errors for four jobs, of which the library has stored three; a fifth job was enqueued by nobody."""
+    run = SyntheticRun(tmp_path_factory.mktemp("errors") / "run", phases={"baseline": 10})
+    run.record["queue"]["library"] = LIBRARY
+    run.live(COMPLETED, at_s=0.1)
+    for job in (NOT_STORED, STORED, EXECUTED, CLAIMED_BY_THE_DEAD):
+        run.event(
+            Event.ERROR, at_s=6, by="producer-1", job=job, intended_s=1, took_ms=5000, detail="AdapterError in enqueue: no answer"
+        )
+    run.raise_error("08006 in connect: refused", at_s=6.1, by="producer-1")
+    run.execute(EXECUTED, at_s=2).claim(CLAIMED_BY_THE_DEAD, at_s=3)
+    return make(run.write(final_snapshot={STORED: "queued", CLAIMED_BY_THE_DEAD: "claimed", OF_NOBODY: "queued"}))
+
+
+def test_the_number_of_a_failed_enqueue_shows_later_whether_the_job_was_stored(after_errors: Tables) -> None:
+    jobs = after_errors("jobs").set_index("job_id")
+    assert jobs.state.to_dict() == {
+        COMPLETED: "completed",
+        STORED: "queued",
+        EXECUTED: "completed",
+        CLAIMED_BY_THE_DEAD: "claimed",
+        OF_NOBODY: "queued",
+    }
+    assert set(jobs.index[jobs.enqueue_failed]) == {STORED, EXECUTED, CLAIMED_BY_THE_DEAD}
+
+
+def test_a_failed_enqueue_excuses_only_the_jobs_that_its_errors_name(after_errors: Tables) -> None:
+    conservation = after_errors("conservation").set_index("state")
+    assert list(conservation.examples["enqueue_unrecorded"]) == [STORED, EXECUTED, CLAIMED_BY_THE_DEAD]
+    assert list(conservation.examples["unexpected"]) == [OF_NOBODY]
+    assert conservation.jobs["enqueued"] == 1

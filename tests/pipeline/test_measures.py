@@ -227,6 +227,7 @@ def test_ratios_are_of_the_counts_of_the_same_phase(phases: dict[tuple[str, str]
     assert phases["longtx", "wal_bytes.per_job"] == pytest.approx(phases["longtx", "wal_bytes.count"] / 1)
     assert phases["longtx", "subtransaction_lookups.per_job"] == pytest.approx(80)
     assert phases["baseline", "retried.per_job"] == 0
+    assert phases["baseline", "completed.share"] == phases["baseline", "completed.count"] / phases["baseline", "enqueued.count"]
 
 
 def test_dead_tuples_per_job_are_what_the_phase_added_for_each_job_completed_in_it(phases: dict[tuple[str, str], Any]) -> None:

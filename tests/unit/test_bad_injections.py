@@ -10,7 +10,7 @@ import pytest
 from longrunners import find_longrunners
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.maintenance import find_maintenance_kinds
-from tests.unit.scenario_text import SMALL, find_lines
+from tests.unit.scenario_text import SMALL, find_lines, read
 
 DURATION = 'a number with us, ms, s, m or h, like "90s"'
 OF_POSTGRES = ", ".join(name for name, kind in find_maintenance_kinds().items() if "postgres" in kind.engines)
@@ -192,6 +192,47 @@ def test_a_crash_point_that_no_process_of_the_scenario_passes_is_reported(tmp_pa
     text = SMALL.replace(written, instead).replace("rate = 500", 'kind = "locust"\nrate = 500')
     (line,) = find_lines(tmp_path, text)
     assert line.startswith(f'{FAULT}.at is "after_enqueue_acknowledged", which Locust\'s users do not pass')
+
+
+@pytest.mark.parametrize(
+    "queue", ["library:procrastinate", "que", "shared_table"], ids=["library", "queue without keys", "queue with named queues"]
+)
+def test_keys_of_jobs_that_the_queue_does_not_use_are_reported(queue: str, tmp_path: Path) -> None:
+    text = SMALL.replace("rate = 500", 'rate = 500\nkey_every = "100ms"').replace('"que"', f'"{queue}"')
+    assert find_lines(tmp_path, text) == [
+        f"producers.key_every is given, but the bench enqueues jobs in {queue} without keys, so that none would be refused as a duplicate;"
+        " leave it out, or set queue.kind to one of periodic_jobs, unique_jobs"
+    ]
+
+
+@pytest.mark.parametrize("queue", ["periodic_jobs", "unique_jobs"])
+def test_keys_of_jobs_that_the_queue_uses_are_accepted(queue: str, tmp_path: Path) -> None:
+    read(tmp_path, SMALL.replace("rate = 500", 'rate = 500\nkey_every = "100ms"').replace('"que"', f'"{queue}"'))
+
+
+def test_keys_of_jobs_that_locust_enqueues_are_reported(tmp_path: Path) -> None:
+    text = SMALL.replace("rate = 500", 'kind = "locust"\nrate = 500\nkey_every = "1s"').replace('"que"', '"unique_jobs"')
+    assert find_lines(tmp_path, text) == [
+        "producers.key_every is given, but a user of Locust enqueues jobs without keys; leave it out"
+    ]
+
+
+@pytest.mark.parametrize("queue", ["library:procrastinate", "que", "unique_jobs"])
+def test_a_burst_into_a_queue_that_the_table_does_not_have_is_reported(queue: str, tmp_path: Path) -> None:
+    written, instead, _ = with_fault('{ kind = "burst", on = "producers", at_once = 9, queue = "noisy" }')
+    assert find_lines(tmp_path, SMALL.replace(written, instead).replace('"que"', f'"{queue}"')) == [
+        f'{FAULT}.queue is "noisy", but the bench enqueues all jobs in {queue} in one queue; leave it out, or set queue.kind to shared_table'
+    ]
+    read(tmp_path, SMALL.replace(written, instead.replace("noisy", "default")).replace('"que"', f'"{queue}"'))
+    read(tmp_path, SMALL.replace(written, instead).replace('"que"', '"shared_table"'))
+
+
+def test_a_clock_that_the_workers_of_a_library_do_not_take_from_the_bench_is_reported(tmp_path: Path) -> None:
+    written, instead, _ = with_fault('{ kind = "clock_skew", on = "worker-1", ahead = "8s" }')
+    assert find_lines(tmp_path, SMALL.replace(written, instead).replace('"que"', '"library:procrastinate"')) == [
+        f'{FAULT}.kind is "clock_skew", but the workers of library:procrastinate use the machine\'s clock, which the bench does not change;'
+        " leave it out, or set queue.kind to one of the bench's own queues"
+    ]
 
 
 def test_connections_that_a_library_opens_itself_are_reported(tmp_path: Path) -> None:

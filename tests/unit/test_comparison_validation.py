@@ -33,7 +33,11 @@ TABLE = [
         '"complete.rate"',
         'comparison.metric is "complete.rate"; expected a metric that docs/measures.md lists; did you mean "completed.rate"?',
     ),
-    ('"completed.rate"', '"completed.p95"', 'comparison.metric is "completed.p95"; expected completed with one of .count, .rate'),
+    (
+        '"completed.rate"',
+        '"completed.p95"',
+        'comparison.metric is "completed.p95"; expected completed with one of .count, .rate, .share',
+    ),
     ('metric = "completed.rate"\n', "", 'comparison.metric is missing; write it like metric = "completed.rate"'),
     (
         'phase = "longtx"\nbetter',

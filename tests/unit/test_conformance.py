@@ -112,7 +112,7 @@ def test_the_lines_say_the_result_first() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere.py:MyQueue"], 'queue "nowhere.py:MyQueue" names a file that is not there'),
+        (["nowhere.py:MyQueue"], 'queue "nowhere.py:MyQueue" names a file that does not exist'),
         (["library:./nowhere"], "there is no folder"),
         (["skip_locked", "--set", "database.engine=redis"], "redis"),
     ],

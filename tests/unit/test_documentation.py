@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.faults import find_faults
-from stallbench.scenario.file import read_scenario, read_variants
+from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +67,13 @@ def test_the_page_of_faults_lists_every_kind() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(find_faults())
 
 
+def test_every_scenario_has_a_section_with_a_table_in_the_results() -> None:
+    pages = [ROOT / "docs" / "results.md", *(ROOT / "docs" / "results").glob("*.md")]
+    sections = [section for page in pages for section in re.split(r"^## ", page.read_text(), flags=re.MULTILINE)[1:]]
+    with_table = {section.split(":")[0].split("\n")[0] for section in sections if re.search(r"^\|---", section, re.MULTILINE)}
+    assert not set(find_scenarios()) - with_table
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_names_a_scenario_and_variants_that_exist(page: str) -> None:
     unknown = []
@@ -90,5 +97,6 @@ def test_the_scenario_of_every_matrix_is_valid_on_each_of_its_engines(page: str)
     commands = re.findall(r"stallbench matrix ([a-z][a-z-]*)([^`\n|]*)", (ROOT / page).read_text())
     for scenario, options in commands:
         named = re.search(r"--variant (\w+)", options)
+        changes = re.findall(r"--set (\S+)", options)
         for engine in re.findall(r"(postgres|mariadb|mysql):", options):
-            read_scenario(scenario, variant=named[1] if named else None, overrides=[f"database.engine={engine}"])
+            read_scenario(scenario, variant=named[1] if named else None, overrides=[*changes, f"database.engine={engine}"])

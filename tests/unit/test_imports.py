@@ -39,6 +39,7 @@ scenario.section scenario.validation.issue scenario.validation.suggestion
 scenario.choices scenario.database scenario.expectation
 scenario.sections
 scenario.model
+scenario.command
 scenario.first_project scenario.locust_bounds scenario.validation.keys_and_values scenario.toml
 servers.record
 run.folder external.addresses

@@ -18,7 +18,7 @@ from stallbench.comparison.plan import make_plan
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import LIBRARIES, Library, LibraryError, find_library, installation
 from stallbench.libraries.definition import read_library
-from stallbench.libraries.installation import find_lack, installation_of, is_installed, require_installed
+from stallbench.libraries.installation import find_missing_requirement, installation_of, is_installed, require_installed
 from stallbench.setup.python_interpreter import describe_search, find_python
 
 THE_BENCHS_OWN = sys.version_info[:2]
@@ -101,14 +101,14 @@ def test_the_pythons_that_are_too_old_are_named(machine: Machine) -> None:
 
 
 def test_where_there_is_none_one_message_says_what_is_missing_what_was_found_and_what_to_do(newer: Library) -> None:
-    lack = find_lack(newer)
-    assert lack is not None
-    assert lack.startswith("Oban for Python 0.7.0 needs Python 3.998 or later; found only ")
-    assert lack.endswith("put a python3.998 on the PATH, or run: pyenv install 3.998")
-    assert "\n" not in lack
+    missing = find_missing_requirement(newer)
+    assert missing is not None
+    assert missing.startswith("Oban for Python 0.7.0 needs Python 3.998 or later; found only ")
+    assert missing.endswith("put a python3.998 on the PATH, or run: pyenv install 3.998")
+    assert "\n" not in missing
     with pytest.raises(LibraryError) as raised:
         require_installed(newer, lambda line: pytest.fail(f"nothing can be installed, but: {line}"))
-    assert str(raised.value) == lack
+    assert str(raised.value) == missing
     assert not installation_of(newer).exists()
 
 
@@ -148,12 +148,12 @@ def test_a_comparison_of_all_libraries_leaves_it_out_with_one_message(
     monkeypatch.setattr("stallbench.comparison.plan.find_libraries", lambda: {**others, str(newer.folder): newer})
     plan = make_plan("longtx", variants=None, libraries="all", rounds=1, seed=1, overrides=["producers.rate=1", "expect=[]"])
     assert list(plan.chosen) == ["library:pgqueuer", "library:procrastinate"]
-    assert plan.left_out == {f"library:{newer.folder}": find_lack(newer)}
+    assert plan.left_out == {f"library:{newer.folder}": find_missing_requirement(newer)}
     said: list[str] = []
     (tmp_path / "file").touch()
     with pytest.raises(NotCarriedOutError, match="file"):  # where no comparison can be created, so that none is carried out
         carry_out_runs(plan, tmp_path / "file", said.append)
-    assert said == [f"library:{newer.folder} is left out: {find_lack(newer)}"]
+    assert said == [f"library:{newer.folder} is left out: {find_missing_requirement(newer)}"]
 
 
 def test_a_library_whose_python_was_removed_is_not_installed_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,9 +204,7 @@ def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_
         "With the horizon free the limit is between 400 and 440 jobs/s (latency_ms.p95 < 1s). First exhausted: CPU (97% of it)."
         in shown
     )
-    assert (
-        "With the horizon held for 15 s the limit is between 100 and 110 jobs/s (latency_ms.p95 < 1s). The time was over" in shown
-    )
+    assert "With the horizon held for 15 s the limit is between 100 and 110 jobs/s (latency_ms.p95 < 1s). The time ended" in shown
     assert "First exhausted: unknown; no measured resource reached its threshold." in shown
     assert "While the horizon is held, 23% to 28% of the limit remains." in shown
     assert "no: saturated after 4 s" in shown

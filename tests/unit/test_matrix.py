@@ -10,10 +10,12 @@ from rich.console import Console
 
 from stallbench.comparison import versions
 from stallbench.comparison.conclusion import conclude_comparison
+from stallbench.comparison.plan import Plan
 from stallbench.comparison.record import ComparisonFolder
 from stallbench.comparison.screen import print_comparison
 from stallbench.comparison.versions import ServerVersion, make_matrix_plan, parse_versions
 from stallbench.errors import BadInputError
+from stallbench.queues import find_queues
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.server_programs import ServerProgram
 from tests.unit.made_up_comparison import make_made_up_record
@@ -47,7 +49,7 @@ def test_versions_are_read_in_their_order(text: str, names: list[str]) -> None:
     assert [str(version) for version in parse_versions(text)] == names
 
 
-AVAILABLE = "available: postgres:14, postgres:15, postgres:16, postgres:17, postgres:18, mariadb:10.11; others run in containers"
+AVAILABLE = "available: postgres:14, postgres:15, postgres:16, postgres:17, postgres:18, mariadb:10.11; docs/versions.md says how to use others"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,27 @@ def test_any_other_is_refused_in_one_line_with_what_is_available(text: str, mess
 def test_a_change_of_what_the_versions_decide_is_refused(change: str) -> None:
     with pytest.raises(BadInputError, match=f"--set {change}: --versions decides it; leave it out"):
         make_matrix_plan("longtx", versions="postgres:17..18", variant=None, rounds=1, seed=1, overrides=[change])
+
+
+def plan_of(queue: str, text: str) -> Plan:
+    return make_matrix_plan("longtx", versions=text, variant=None, rounds=1, seed=1, overrides=[f"queue.kind={queue}"])
+
+
+def test_a_queue_that_does_not_run_on_every_engine_is_refused_with_those_that_do() -> None:
+    with pytest.raises(BadInputError) as caught:
+        plan_of("que", "postgres:14,mariadb:10.11")
+    message = str(caught.value)
+    assert message.startswith(
+        '--versions "postgres:14,mariadb:10.11": queue.kind is "que", which runs on postgres, not on mariadb; '
+        "queues that run on postgres and mariadb: "
+    )
+    names, _, suggested = message.rpartition(": ")[2].partition("; choose one with --set queue.kind=")
+    proposed = names.split(", ")
+    assert suggested == proposed[0]
+    assert proposed == [kind for kind, queue in find_queues().items() if {"postgres", "mariadb"} <= set(queue.engines)]
+    for kind in proposed:
+        plan = plan_of(kind, "postgres:14,mariadb:10.11")
+        assert [one.queue.kind for one in plan.chosen.values()] == [kind, kind]
 
 
 def test_a_plan_runs_the_scenario_or_a_variant_on_every_version_at_one_load() -> None:

@@ -1,7 +1,8 @@
-"""The tables in docs/mitigations.md: which comparison a row comes from, what it says, and what stays unchanged."""
+"""The tables on the pages about mitigations: which comparison a row comes from, what it says, and what stays unchanged."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 
 from stallbench.comparison import mitigations
-from stallbench.comparison.mitigations import PAGE, write_tables
+from stallbench.comparison.mitigations import PAGES, write_tables
 from stallbench.comparison.plan import make_plan
 from stallbench.comparison.record import begin_comparison
+from stallbench.comparison.subject import choose_subjects, judged_subject_of
 from stallbench.errors import BadInputError
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from tests.unit.made_up_comparison import make_made_up_record
@@ -31,6 +33,8 @@ summary = "No mitigation."
 workers.count = 5
 """
 MARKS = "before\n<!-- made-up: begin -->\nSTALE\n<!-- made-up: end -->\nafter\n"
+RANKED_BY = {"metric": "latency_ms.p95", "phase": "longtx", "better": "lower"}
+"""What a scenario with a longrunner is ranked by, unless it chooses something else."""
 DEGRADED = [8.0, 8.2, 7.9]
 MEASURED = {"control": DEGRADED, "cure": [1.1, 1.0, 1.05], "relief": [4.0, 4.2, 4.1]}
 SATURATION_S = {"control": 12.0, "relief": 31.0, "cure": 40.0}
@@ -52,7 +56,7 @@ def measure(
 ) -> None:
     """Leave a comparison in ``runs`` whose runs measured that, each variant saturates after ``saturation_s``."""
     runs.mkdir(exist_ok=True)
-    folder, record = make_made_up_record(measured, runs)
+    folder, record = make_made_up_record(measured, runs, comparison=RANKED_BY)
     for run in record.runs:
         values = {**run.values, "time_to_saturation_s in longtx": saturation_s.get(run.variant)}
         record = record.with_run(run.model_copy(update={"values": values, "unsafe": (unsafe or {}).get(run.variant, "")}))
@@ -63,7 +67,7 @@ def table_of(tmp_path: Path) -> dict[str, str]:
     """Write the table into a page of marks and return its rows by mitigation."""
     page = tmp_path / "page.md"
     page.write_text(MARKS)
-    write_tables(tmp_path / "runs", page=page)
+    write_tables(tmp_path / "runs", pages=[page])
     text = page.read_text()
     assert text.startswith("before\n<!-- made-up: begin -->\n")
     assert text.endswith("<!-- made-up: end -->\nafter\n")
@@ -199,15 +203,15 @@ def test_a_row_of_which_no_comparison_is_left_stays_with_its_footnote(tmp_path: 
     page = tmp_path / "page.md"
     page.write_text(MARKS)
     measure(tmp_path / "earlier", {"control": DEGRADED, "cure": MEASURED["cure"]})
-    write_tables(tmp_path / "earlier", page=page)
+    write_tables(tmp_path / "earlier", pages=[page])
     before = page.read_text().splitlines()
     (cure,) = [line for line in before if line.startswith("| `cure`")]
     measure(tmp_path / "later", {"control": DEGRADED, "relief": MEASURED["relief"]}, id="later-compare-made-up")
-    write_tables(tmp_path / "later", page=page)
+    write_tables(tmp_path / "later", pages=[page])
     after = page.read_text().splitlines()
     assert cure in after
     assert next(line for line in before if line.startswith("1. ")) in after
-    assert next(line for line in after if line.startswith("2. ")).endswith("`claim_ms.p95 in longtx / baseline`.")
+    assert next(line for line in after if line.startswith("2. ")).endswith("`latency_ms.p95 in longtx`.")
     assert any(line.startswith("| `relief`") and line.endswith("| a talk | 2 |") for line in after)
 
 
@@ -217,7 +221,7 @@ def test_an_unfinished_comparison_gives_no_table_and_the_page_stays(tmp_path: Pa
     page = tmp_path / "page.md"
     page.write_text(MARKS)
     with pytest.raises(BadInputError, match="stallbench compare longtx"):
-        write_tables(tmp_path / "runs", page=page)
+        write_tables(tmp_path / "runs", pages=[page])
     assert page.read_text() == MARKS
 
 
@@ -226,11 +230,52 @@ def test_a_page_without_markers_is_refused_with_the_missing_lines(tmp_path: Path
     page = tmp_path / "page.md"
     page.write_text("nothing\n")
     with pytest.raises(BadInputError, match="<!-- made-up: begin -->"):
-        write_tables(tmp_path / "runs", page=page)
+        write_tables(tmp_path / "runs", pages=[page])
 
 
-def test_the_page_has_markers_for_every_scenario_with_mitigations() -> None:
-    text = PAGE.read_text()
+def test_a_table_is_written_on_the_page_that_has_its_markers(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED)
+    other, page = tmp_path / "other.md", tmp_path / "page.md"
+    other.write_text("nothing\n")
+    page.write_text(MARKS)
+    write_tables(tmp_path / "runs", pages=[other, page])
+    assert other.read_text() == "nothing\n"
+    assert "STALE" not in page.read_text()
+
+
+def test_an_outcome_of_another_measure_says_so_until_it_is_measured_again(tmp_path: Path) -> None:
+    scenario, page = tmp_path / "made-up.toml", tmp_path / "page.md"
+    mark = "| *with another measure than the scenario's:* **"
+    measure(tmp_path / "runs", MEASURED)
+    assert mark not in table_of(tmp_path)["cure"]
+    scenario.write_text(f'{TEXT}[comparison]\nmetric = "latency_ms.p50"\nphase = "longtx"\nbetter = "lower"\n')
+    write_tables(tmp_path / "runs", pages=[page])
+    assert f"{mark}works** (" in page.read_text()
+    measure(tmp_path / "others", {"control": DEGRADED, "relief": MEASURED["relief"]})
+    write_tables(tmp_path / "others", pages=[page])
+    assert page.read_text().count(f"{mark}works** (") == 1
+    scenario.write_text(TEXT)
+    write_tables(tmp_path / "others", pages=[page])
+    assert mark not in page.read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_pages_mark_every_outcome_of_another_measure(page: Path) -> None:
+    for name in find_scenarios():
+        _, _, rest = page.read_text().partition(f"<!-- {name}: begin -->\n")
+        section, _, _ = rest.partition("<!--")
+        measured_by = dict(re.findall(r"^(\d+)\. .* `([^`]+)`\.$", section, re.MULTILINE))
+        ranked = choose_subjects([read_scenario(name)])[0]
+        for variant, outcome, number in re.findall(r"^\| `(\w+)`: [^|]*\| ([^|]*) \|.*\| (\d+) \|$", section, re.MULTILINE):
+            now = judged_subject_of(read_scenario(name, variant=variant)) or ranked
+            assert (measured_by[number] != now.key) == outcome.startswith("*with another measure than the scenario's:*"), (
+                name,
+                variant,
+            )
+
+
+def test_one_page_has_markers_for_each_scenario_with_mitigations() -> None:
+    texts = [page.read_text() for page in PAGES]
     for name, path in find_scenarios().items():
         has_mitigations = any(read_scenario(name, variant=variant).mitigation for variant in read_variants(path))
-        assert has_mitigations == (f"<!-- {name}: begin -->" in text)
+        assert sum(f"<!-- {name}: begin -->" in text for text in texts) == has_mitigations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -205,7 +206,9 @@ def test_contradicting_parameters_are_refused(monkeypatch: pytest.MonkeyPatch) -
         ('[[expect]]\nmetric = "depth.last"\nrelative_to = "day"\nat_most = 1', "an observation has no other phase"),
         ('[[expect]]\nmetric = "depth.last"', "has no bound"),
         ('[queue]\nkind = "que"', "queue"),
-        ("", "empty"),
+        ("", r"^--expect .*queue.toml: empty; docs/observe.md describes its \[\[expect\]\] tables$"),
+        ("# " + "x" * 1024 * 1024, "a file of expectations has at most 1,048,576"),
+        ("expect", "not valid TOML"),
     ],
 )
 def test_a_file_of_expectations_is_validated_before_a_server_is_asked(tmp_path: Path, text: str, words: str) -> None:
@@ -214,6 +217,17 @@ def test_a_file_of_expectations_is_validated_before_a_server_is_asked(tmp_path: 
     with pytest.raises(BadInputError, match=words) as caught:
         read_expectations(path)
     assert str(path) in str(caught.value)
+
+
+def test_what_is_no_file_of_expectations_is_named_as_what_it_is(tmp_path: Path) -> None:
+    expected = r"a file of \[\[expect\]\] tables, like queue.toml in docs/observe.md$"
+    for path, problem in (
+        (tmp_path, f"a folder; expected {expected}"),
+        (Path("/dev/null"), f"not a file; expected {expected}"),
+        (tmp_path / "missing.toml", f"there is no such file; give {expected}"),
+    ):
+        with pytest.raises(BadInputError, match=f"^--expect {re.escape(str(path))}: {problem}"):
+            read_expectations(path)
 
 
 def test_every_known_queue_is_complete() -> None:

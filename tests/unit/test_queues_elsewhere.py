@@ -30,7 +30,7 @@ def test_a_relative_path_counts_from_the_working_directory(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("name", "content", "wrong"),
     [
-        ("nowhere.py:MyQueue", None, "names a file that is not there: "),
+        ("nowhere.py:MyQueue", None, "names a file that does not exist: "),
         ("no_class.py", "", "names a file, but no class in it; expected path/to/file.py:ClassName"),
         (
             "another_class.py:MyQueue",
@@ -41,7 +41,7 @@ def test_a_relative_path_counts_from_the_working_directory(monkeypatch: pytest.M
         (
             "half_a_queue.py:MyQueue",
             "from stallbench.queues import Queue\nclass MyQueue(Queue): pass",
-            "is not a whole queue: it lacks backlog, claim, complete, enqueue, fail, install, job_ids, summary, ",
+            "is not a complete queue: it does not define backlog, claim, complete, enqueue, fail, install, job_ids, summary, ",
         ),
         ("ends.py:MyQueue", "import sys; sys.exit(0)", "names a file that cannot be loaded: SystemExit: 0"),
         ("queue.py:MyQueue", "import sys; sys.exit(0)", "names a file that cannot be loaded: SystemExit: 0"),
@@ -58,7 +58,7 @@ def test_an_object_that_is_no_queue_is_refused(tmp_path: Path, name: str, conten
 
 
 def test_a_scenario_says_what_is_wrong_with_it() -> None:
-    with pytest.raises(ScenarioError, match=r"queue.kind is \"nowhere.py:MyQueue\", which names a file that is not there: /"):
+    with pytest.raises(ScenarioError, match=r"queue.kind is \"nowhere.py:MyQueue\", which names a file that does not exist: /"):
         read_scenario("baseline", overrides=["queue.kind=nowhere.py:MyQueue"])
 
 

@@ -35,6 +35,7 @@ class FailingQueue(Queue[QueueOptions]):
     fail_in: dict[str, list[Exception]]
     is_fit = True
     is_closed = False
+    ids_before: tuple[int, ...] = ()
 
     def __init__(self) -> None:
         super().__init__(sqlite3.connect(":memory:"), QueueOptions())
@@ -49,6 +50,7 @@ class FailingQueue(Queue[QueueOptions]):
         self.is_closed = True
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
+        self.unconfirmed_ids = self.ids_before
         self.may_fail("enqueue")
         return [1] * len(jobs)
 
@@ -177,6 +179,17 @@ def test_a_producer_opens_a_new_connection_if_it_breaks_during_recovery(run: Run
     events = run("producer", 3, enqueue=[BROKEN], recover=[BROKEN])
     assert events[:3] == [ERROR_IN_ENQUEUE, ERROR_IN_RECOVER, ("enqueued", "")]
     assert len(opened) == 2
+
+
+def test_a_failed_enqueue_is_recorded_with_the_id_that_its_job_had_before(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FailingQueue, "ids_before", (7,))
+    run("producer", 2, enqueue=[BROKEN])
+    failed, enqueued = list(read_events(tmp_path / "events.csv"))[:2]
+    assert (failed.event, failed.job_id) == ("error", 7)
+    assert failed.intended_ns is not None
+    assert enqueued.event == "enqueued"
 
 
 @pytest.mark.parametrize("process", ["worker", "producer"])

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.scenario.database import Database
+from stallbench.servers import mysql_starter
 from stallbench.setup import packages, server_programs, steps
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.packages import InstallError
-from stallbench.setup.server_programs import SERVER_COMPONENTS, find_server, find_servers, require_server
+from stallbench.setup.server_programs import SERVER_COMPONENTS, ServerProgram, find_server, find_servers, require_server
 from tests.unit.fake_machine import FakeMachine, make_machine
 
 
@@ -118,3 +120,14 @@ def test_a_program_that_does_what_it_is_called_is_called_by_its_name(machine: Fa
     program.chmod(0o755)
     (machine.path / "redis-server").symlink_to("redis-check-rdb")
     assert require_server("redis").path == machine.path / "redis-server"
+
+
+def test_a_version_of_mysql_that_is_not_there_is_not_sought_in_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ServerProgram(path=Path("/nowhere"), version="8.0.15")
+    monkeypatch.setattr(mysql_starter, "require_server", lambda engine: found)
+    monkeypatch.setattr(mysql_starter, "find_servers", lambda engine: [found])
+    monkeypatch.setattr(mysql_starter, "find_server", lambda engine, version: None)
+    assert mysql_starter.MySQLStarter.find_obstacle(Database(engine="mysql", version="9")) == (
+        "MySQL 9 is not available here; available: 8.0.15; add the folder of another version to STALLBENCH_MYSQL_BIN; "
+        "docs/versions.md says how to use others"
+    )

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strings"
@@ -22,15 +21,14 @@ type Recorder struct {
 	log    *os.File
 	goes   chan os.Signal
 	told   sync.Map
-	draw   sync.Mutex
-	random *rand.Rand
+	counts map[string]int
+	lock   sync.Mutex // of counts
 }
 
 // NewRecorder opens the event log that the document names.
 func NewRecorder(document Document) *Recorder {
 	log := Must(os.OpenFile(document.Events, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644))
-	random := rand.New(rand.NewPCG(document.Seed, 0))
-	recorder := &Recorder{Document: document, log: log, goes: make(chan os.Signal, 1), random: random}
+	recorder := &Recorder{Document: document, log: log, goes: make(chan os.Signal, 1), counts: map[string]int{}}
 	if document.WaitForGo {
 		signal.Notify(recorder.goes, syscall.SIGUSR1, syscall.SIGTERM)
 	}
@@ -62,7 +60,7 @@ func (r *Recorder) Work(ctx context.Context, job Job, attempt int) error {
 		return fmt.Errorf("the arguments of job %d are damaged", job.N)
 	}
 	r.Write("claimed", job.N, attempt, "")
-	takesS, err := r.meetFaults(job.Payload)
+	takesS, err := r.meetFaults(job)
 	if err != nil {
 		return err
 	}

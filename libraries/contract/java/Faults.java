@@ -1,13 +1,16 @@
 package stallbench;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
@@ -21,7 +24,8 @@ final class Faults {
   private final String worker;
   private final double workS;
   private final Path folder;
-  private final Random random;
+  private final String seed;
+  private final Map<String, Integer> counts = new ConcurrentHashMap<>();
   private final Set<String> told = ConcurrentHashMap.newKeySet();
 
   private record Fault(String name, Document content) {}
@@ -30,13 +34,13 @@ final class Faults {
     worker = document.text("name");
     workS = document.number("work_s", 0);
     folder = document.text("job_faults") == null ? null : Path.of(document.text("job_faults"));
-    random = new Random((long) document.number("seed", 1));
+    seed = "%.0f".formatted(document.number("seed", 1));
   }
 
   /** Carries out those that affect a job; returns the seconds that its work takes. */
-  double meet(String payload) {
+  double meet(long number, String payload) {
     try {
-      List<Fault> met = active().stream().filter(fault -> affects(fault.content, payload)).toList();
+      List<Fault> met = active().stream().filter(fault -> affects(fault, payload)).toList();
       for (Fault fault : met) {
         if (told.add(fault.name)) {
           Messages.tell(Map.of("met", fault.name));
@@ -44,7 +48,7 @@ final class Faults {
       }
       for (Fault fault : met) {
         if (fault.content.is("kills")) {
-          kill(fault.name);
+          kill(fault.name, number);
         }
       }
       List<String> failing = met.stream().filter(fault -> fault.content.is("fails")).map(Fault::name).toList();
@@ -73,7 +77,8 @@ final class Faults {
     return found;
   }
 
-  private boolean affects(Document fault, String payload) {
+  private boolean affects(Fault each, String payload) {
+    Document fault = each.content;
     boolean affectsJobs = fault.is("kills") || fault.is("fails") || fault.number("takes_s", -1) >= 0;
     boolean isHere = fault.text("on").equals("workers") || (worker + "-").startsWith(fault.text("on") + "-");
     if (!affectsJobs || !isHere) {
@@ -83,13 +88,24 @@ final class Faults {
     if (mark != null && !mark.equals(Document.parse(payload).text("mark"))) {
       return false;
     }
-    return fault.number("share", 1) >= 1 || random.nextDouble() < fault.number("share", 1);
+    double share = fault.number("share", 1);
+    return share >= 1 || draw(seed + " " + each.name, counts.merge(each.name, 1, Integer::sum), share);
+  }
+
+  /** Says whether the nth draw with a seed hits: the same in every language, from the first 32 bits of a SHA-256. */
+  private static boolean draw(String seed, int nth, double share) {
+    try {
+      byte[] sum = MessageDigest.getInstance("SHA-256").digest((seed + " " + nth).getBytes(StandardCharsets.UTF_8));
+      return Integer.toUnsignedLong(ByteBuffer.wrap(sum).getInt()) < share * 0x1p32;
+    } catch (NoSuchAlgorithmException error) {
+      throw new IllegalStateException(error); // every Java has it
+    }
   }
 
   /** Ends this process at once, as a crash does, if the fault has not ended meanwhile. */
-  private void kill(String name) throws IOException, InterruptedException {
+  private void kill(String name, long number) throws IOException, InterruptedException {
     Path announcement = folder.resolve(name + "." + worker + ".killed");
-    Files.write(announcement, new byte[0]);
+    Files.writeString(announcement, String.valueOf(number));
     if (Files.exists(folder.resolve(name + SUFFIX))) {
       // Java cannot send itself a signal.
       new ProcessBuilder("/bin/sh", "-c", "kill -KILL " + ProcessHandle.current().pid()).start().waitFor();

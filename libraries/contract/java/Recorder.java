@@ -63,7 +63,7 @@ public final class Recorder {
     }
     write("claimed", job.n(), attempt, "");
     try {
-      Thread.sleep(Math.round(1000 * faults.meet(job.payload())));
+      Thread.sleep(Math.round(1000 * faults.meet(job.n(), job.payload())));
     } catch (InterruptedException error) {
       throw new JobFailed("interrupted");
     }

@@ -1,4 +1,4 @@
-"""stallbench's contract with an adapter in Python: reads the document, records jobs, carries out job faults, answers batches.
+"""stallbench's contract with an adapter in Python: reads the document, records jobs, answers batches. `stallbench_faults` carries out job faults.
 
 Standard library only: it runs in the library's own environment. docs/add-a-library.md describes the contract.
 """
@@ -6,26 +6,17 @@ Standard library only: it runs in the library's own environment. docs/add-a-libr
 import asyncio
 import json
 import os
-import random
 import signal
 import sys
 import time
 import zlib
-from pathlib import Path
 
-
-class JobFailedError(Exception):
-    """The job fails, as after an error in the application's code."""
+from stallbench_faults import Faults, JobFailedError, tell
 
 
 def read_document():
     """Return the document: the first line of standard input."""
     return json.loads(sys.stdin.readline())
-
-
-def tell(**message):
-    """Send the bench a message: one JSON object on one line of standard output."""
-    print(json.dumps(message), flush=True)
 
 
 def dsn(endpoint):
@@ -38,10 +29,8 @@ class Recorder:
 
     def __init__(self, document):
         """Open the event log that the document names."""
-        self.name, self.work_s, self.wait = document["name"], document.get("work_s", 0.0), document.get("wait_for_go")
-        self.faults = Path(document["job_faults"]) if document.get("job_faults") else None
+        self.name, self.wait, self.faults = document["name"], document.get("wait_for_go"), Faults(document)
         self.log = os.open(document["events"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        self.random, self.met = random.Random(document.get("seed", 1)), set()
         if self.wait:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 
@@ -65,15 +54,7 @@ class Recorder:
             self.write("error", number, attempt, "DamagedArguments in claim: they do not match their checksum")
             raise JobFailedError(f"the arguments of job {number} are damaged")
         self.write("claimed", number, attempt)
-        met = {name: fault for name, fault in self.active_faults() if self.meets(payload, fault)}
-        for name in met.keys() - self.met:
-            tell(met=name)
-        self.met |= met.keys()
-        if any(fault["kills"] and self.announce_kill(name) for name, fault in met.items()):
-            os.kill(os.getpid(), signal.SIGKILL)
-        if failing := [name for name, fault in met.items() if fault["fails"]]:
-            raise JobFailedError(f"a dependency of the job is unavailable ({', '.join(failing)})")
-        return max((fault["takes_s"] for fault in met.values() if fault["takes_s"] is not None), default=self.work_s)
+        return self.faults.meet(number, payload)
 
     def work(self, args, attempt=""):
         """Execute a job in this thread."""
@@ -84,27 +65,6 @@ class Recorder:
         """Execute a job beside others in the event loop."""
         await asyncio.sleep(self.begin(args, attempt))
         self.write("worked", args["n"], attempt)
-
-    def active_faults(self):
-        """Yield the name and the content of each job fault that is active for this worker."""
-        for path in sorted(self.faults.glob("*.json")) if self.faults else ():
-            fault = json.loads(path.read_text()) if path.exists() else {"on": ""}
-            if fault["on"] in ("workers", self.name) or (fault["on"] and self.name.startswith(fault["on"] + "-")):
-                yield path.stem, fault
-
-    def meets(self, payload, fault):
-        """Whether a job fault affects a job, by its mark and its share."""
-        affects = fault["kills"] or fault["fails"] or fault["takes_s"] is not None
-        is_marked = fault["mark"] is None or json.loads(payload).get("mark") == fault["mark"]
-        return affects and is_marked and (fault["share"] >= 1 or self.random.random() < fault["share"])
-
-    def announce_kill(self, name):
-        """Announce that a job fault kills this worker now; returns false if it has ended meanwhile."""
-        announcement = self.faults / f"{name}.{self.name}.killed"
-        announcement.touch()
-        if not (is_active := (self.faults / f"{name}.json").exists()):
-            announcement.unlink(missing_ok=True)
-        return is_active
 
 
 def serve_batches(enqueue):

@@ -1,4 +1,4 @@
-"""The kinds of packages of which libraries consist, one file for each kind: which files of a library lock them, and how they are installed.
+"""The kinds of packages that libraries consist of, one file for each kind: which files of a library lock them, and how they are installed.
 
 To add a kind, add its file and put its class into `KINDS`.
 """
@@ -15,4 +15,4 @@ from stallbench.libraries.packages.python import PythonPackages
 __all__ = ["KINDS", "PackageKind"]
 
 KINDS: tuple[PackageKind, ...] = (PythonPackages(), NpmPackages(), GoModules(), JavaLibraries(), DebianPackages())
-"""In the order in which they are installed: Python packages also contain programs that later kinds need, like Node.js."""
+"""In the order of installation: Python packages also contain programs that later kinds need, like Node.js."""

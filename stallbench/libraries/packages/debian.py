@@ -24,7 +24,7 @@ _NOT_LOADED = ("opcache",)
 
 
 class DebianPackages(PackageKind):
-    """Unpacked by dpkg-deb. Packages that the machine has already are used from there."""
+    """Unpacked by dpkg-deb. Packages that the machine already has are not unpacked."""
 
     def files(self, folder: Path) -> Sequence[Path]:
         """Return the list of the packages."""
@@ -41,7 +41,7 @@ class DebianPackages(PackageKind):
         return {"{php}": _find_program(target, "php"), "{ruby}": _find_program(target, "ruby")}
 
     def environment(self, target: Path) -> Mapping[str, str]:
-        """Let the interpreters find what was unpacked, and after that what the machine has."""
+        """Let the interpreters find what was unpacked first, then what the machine has."""
         root = target / "debian"
         ruby = [
             *root.glob("usr/lib/ruby/vendor_ruby"),
@@ -59,7 +59,7 @@ class DebianPackages(PackageKind):
 
 
 def _find_program(target: Path, name: str) -> Path:
-    """Return the unpacked program, whose name ends with a version, or the machine's; a path that is not there if there is none."""
+    """Return the unpacked program, whose name ends with a version, or the machine's; a path that does not exist if there is none."""
     unpacked = [path for path in target.glob(f"debian/usr/bin/{name}*") if re.fullmatch(rf"{name}[\d.]+", path.name)]
     return unpacked[0] if unpacked else Path(shutil.which(name) or target / name)
 

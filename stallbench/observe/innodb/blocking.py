@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
 
 import pymysql
 
@@ -14,6 +16,9 @@ from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 _BRIEF_S = 1.0
 _LONG_S = 30.0
 _WAITING = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
+_LISTING = "SHOW ENGINE INNODB STATUS"
+
+FoundT = TypeVar("FoundT")
 
 
 class InnoDBBlockingSubject(Subject):
@@ -31,12 +36,12 @@ class InnoDBBlockingSubject(Subject):
         """Return the sessions that have waited longest with their blockers, and the deadlocks since the last look."""
         rows = look.server.fetch(_WAITING)
         waiting = int(rows[0][1]) if rows else 0
-        unseen: tuple[Unseen, ...] = ()
-        blocked = []
-        try:
-            blocked = read_blocked(look.server) if waiting else []
-        except pymysql.Error as error:
-            unseen = (Unseen(what=f"who blocks {format_plural(waiting, 'waiting session')}", why=str(error.args[-1])),)
+        unseen: list[Unseen] = []
+        blocked = (
+            _read_if_allowed(lambda: read_blocked(look.server), f"who blocks {format_plural(waiting, 'waiting session')}", unseen)
+            if waiting
+            else []
+        ) or []
         findings = []
         chains = {one.pid for one in blocked}
         roots = Counter(one.blocker_pid for one in blocked if one.blocker_pid not in chains)
@@ -53,23 +58,23 @@ class InnoDBBlockingSubject(Subject):
                         caution="rolls its transaction back and closes its connection",
                     )
                 )
-        deadlocks = read_deadlock_count(look.server)
-        sentences = [] if blocked else ["No session waits for a row lock."]
+        sentences = [] if waiting else ["No session waits for a row lock."]
+        deadlocks = _read_if_allowed(lambda: read_deadlock_count(look.server), "the number of deadlocks", unseen)
         if deadlocks is not None:
             sentences.append(f"{format_plural(deadlocks, 'deadlock')} since the server was started.")
-            if self._deadlocks and deadlocks > self._deadlocks[0]:
-                over_s = look.at_s - self._deadlocks[1]
-                new = format_plural(deadlocks - self._deadlocks[0], "deadlock")
+            before, self._deadlocks = self._deadlocks, (deadlocks, look.at_s)
+            if before and deadlocks > before[0]:
+                new, over_s = format_plural(deadlocks - before[0], "deadlock"), look.at_s - before[1]
+                latest = _read_if_allowed(lambda: _describe_latest(look), "the statements of the latest deadlock", unseen)
                 findings.append(
                     Finding(
                         severity=Severity.WARNING,
                         subject=self.name,
                         about="deadlocks",
-                        sentence=f"The server broke {new} in the last {format_age(over_s)}.{self._describe_latest(look)}",
+                        sentence=f"The server broke {new} in the last {format_age(over_s)}.{latest or ''}",
                         because="each is a transaction that was rolled back",
                     )
                 )
-            self._deadlocks = (deadlocks, look.at_s)
         return Section(
             title="Blocked sessions",
             columns=("session", "waits", "for", "blocked by") if blocked else (),
@@ -84,13 +89,23 @@ class InnoDBBlockingSubject(Subject):
             ),
             sentences=tuple(sentences),
             findings=tuple(findings),
-            unseen=unseen,
+            unseen=tuple(unseen),
         )
 
-    def _describe_latest(self, look: Look) -> str:
-        """Return the statements of the latest deadlock; empty if its listing cannot be read."""
-        rows = look.server.fetch("SHOW ENGINE INNODB STATUS")
-        latest = parse_deadlock(str(rows[0][2])) if rows else None
-        if latest is None:
-            return ""
-        return " The latest: " + " / ".join(shorten_text(one.sql, 70) for one in latest.transactions) + "."
+
+def _describe_latest(look: Look) -> str:
+    """Return the statements of the latest deadlock; empty if the server lists none. Raises PyMySQL's errors: the listing needs PROCESS."""
+    rows = look.server.fetch(_LISTING)
+    latest = parse_deadlock(str(rows[0][2])) if rows else None
+    if latest is None:
+        return ""
+    return " The latest: " + " / ".join(shorten_text(one.sql, 70) for one in latest.transactions) + "."
+
+
+def _read_if_allowed(read: Callable[[], FoundT], what: str, unseen: list[Unseen]) -> FoundT | None:
+    """Return what ``read`` finds; none if the server refuses, which is added to ``unseen``, so that the rest of the section is shown."""
+    try:
+        return read()
+    except pymysql.Error as error:
+        unseen.append(Unseen(what=what, why=str(error.args[-1])))
+        return None

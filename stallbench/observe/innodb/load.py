@@ -1,7 +1,7 @@
 """Which load does a queue on MariaDB or MySQL have: jobs enqueued, running jobs, sizes of a sample of jobs?
 
-The servers count no inserts into a table by default. The table's AUTO_INCREMENT counts them: what it has grown by was inserted. As on PostgreSQL, no
-argument leaves the server, only its size, and kinds of jobs are told apart by a salted hash.
+By default the servers count no inserts into a table, so the number of inserted jobs is the growth of the table's AUTO_INCREMENT. As on PostgreSQL,
+no argument leaves the server, only its size, and kinds of jobs are distinguished by a salted hash.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _SETTINGS = (
     "SET SESSION time_zone = '+00:00'",  # of timestamps, which libraries write in UTC
 )
 _FRESH_STATISTICS = "SET SESSION information_schema_stats_expiry = 0"
-"""MySQL shows AUTO_INCREMENT and sizes of tables as they were up to a day ago, unless it is told not to. MariaDB has no such setting."""
+"""Without this, MySQL shows AUTO_INCREMENT and sizes of tables as they were up to a day ago. MariaDB does not have the setting."""
 _TIMEOUTS = (
     f"SET SESSION max_statement_time = {STATEMENT_TIMEOUT_S}",
     f"SET SESSION max_execution_time = {STATEMENT_TIMEOUT_S * 1000}",
@@ -45,7 +45,7 @@ class InnoDBSession:
         session = self
 
         class MeasuredCursor(Cursor):
-            """Marks its queries, measures them, and tells a session that is over from a query that was refused."""
+            """Marks its queries, measures them, and distinguishes a session that has ended from a query that was refused."""
 
             def execute(self, query: str, args: object = None) -> int:
                 return session._execute(super().execute, query, args)

@@ -1,6 +1,6 @@
 """Which load does the queue have: jobs enqueued, running jobs, workers, sizes and work times of a sample of jobs?
 
-Reads counters, sizes and times, never an argument, and tells kinds of jobs apart by a salted hash. A sample is bounded and ends after `COUNT_TIMEOUT_MS`.
+Reads counters, sizes and times, never an argument, and distinguishes kinds of jobs by a salted hash. A sample is bounded and ends after `COUNT_TIMEOUT_MS`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LoadSubject(Subject):
         (table,) = tables
         if self.find_recorded(table) is None:
             raise BadInputError(
-                f"{OPTION}: {table.title} is no known library's table, so running jobs cannot be told from others; "
+                f"{OPTION}: {table.title} is not the table of a known library, so running jobs cannot be distinguished from others; "
                 "add its description to stallbench/observe/known_queues/"
             )
         if not table.is_readable:

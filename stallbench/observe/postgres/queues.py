@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from stallbench.engines import loaded_errors
-from stallbench.observe.formatting import format_age, format_count
+from stallbench.observe.formatting import format_age, format_count, quote_name
 from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
@@ -250,10 +250,11 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
 def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
     if counts.why_not == REFUSED:
         user = look.known.user or "the user"
+        grantee = quote_name(user)
         return Unseen(
             what=f"the jobs of {table.title}",
             why=f"{user} may not read the table",
-            remedy=f'GRANT USAGE ON SCHEMA {table.schema} TO "{user}"; GRANT SELECT ON {table.name} TO "{user}";',
+            remedy=f"GRANT USAGE ON SCHEMA {table.schema} TO {grantee}; GRANT SELECT ON {table.name} TO {grantee};",
         )
     return Unseen(
         what=f"the jobs of {table.title}",

@@ -16,7 +16,7 @@ from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_
 
 
 def find_chaos_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find the issues of the combined faults of all phases that are valid by themselves."""
+    """Find the issues of the combined faults, in all phases that are valid by themselves."""
     for index, phase in enumerate(content.items("phases")):
         chaos = valid(Chaos, phase.get("chaos"))
         if chaos is not None:

@@ -37,7 +37,7 @@ def find_comparison_issues(content: Content) -> Iterator[ValidationIssue]:
 def find_overlay_issues(variants: Mapping[str, Any]) -> list[str]:
     """Return a line for each variant that cannot take part in a comparison.
 
-    It has a reserved name or a comparison of its own, or it is to be compared with itself.
+    The reason is a reserved name, a comparison of its own, or a comparison with itself.
     """
     issues = []
     for name, overlay in variants.items():

@@ -1,4 +1,4 @@
-"""A scenario's content as written in its file, and those of its sections that are valid by themselves."""
+"""A scenario's content as written in its file, and its sections that are valid by themselves."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """What the checks of all sections read.
-
-    A section that is invalid by itself is none here: `stallbench.scenario.validation.keys_and_values` reports what is wrong with it, and the
-    checks that depend on it are left out.
+    """What the checks of all sections read. A section that is invalid by itself is None here: `stallbench.scenario.validation.keys_and_values`
+    reports its issues, and checks that depend on it are left out.
     """
 
     raw: Mapping[str, Any]
@@ -33,7 +31,7 @@ class Content:
         return as_table(self.raw.get(key))
 
     def items(self, key: str) -> list[dict[str, Any]]:
-        """Return the tables of the array ``key`` as given, with an empty one for each item that is no table, so that positions stay."""
+        """Return the tables of the array ``key`` as given. An item that is not a table becomes an empty table, so that positions do not change."""
         return as_items(self.raw.get(key))
 
     @cached_property
@@ -44,7 +42,7 @@ class Content:
 
     @cached_property
     def database(self) -> Database | None:
-        """The engine and the number of replicas, the other keys left at their defaults."""
+        """The engine and the number of replicas; all other keys have their defaults."""
         given = self.table("database")
         return valid(Database, {key: given[key] for key in ("engine", "replicas") if key in given})
 

@@ -1,4 +1,4 @@
-"""Validates what the model of the section ``[database]`` does not: settings that the bench itself sets."""
+"""Validates, in the section ``[database]``, what its model does not: settings that the bench itself sets."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def find_expectation_issues(content: Content) -> Iterator[ValidationIssue]:
 
 
 def find_named_phase_issues(path: KeyPath, table: Mapping[str, Any], measured: Mapping[str, bool]) -> Iterator[ValidationIssue]:
-    """Find what is wrong with the phases that the ``table`` at ``path`` names.
+    """Find the issues of the phases that the ``table`` at ``path`` names.
 
     ``measured``: of each phase, by name, whether it is measured.
     """

@@ -1,4 +1,4 @@
-"""Finds what a scenario needs and external servers cannot provide, before anything starts."""
+"""Finds, before anything starts, what a scenario needs but external servers cannot provide."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from stallbench.scenario.validation.queue import has_scheduler
 
 
 def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find the issues of all faults; without valid servers, workers and producers it is not clear what a fault can reach."""
+    """Find the issues of all faults. Empty if servers, workers or producers are invalid: then it is unknown what a fault can reach."""
     if not (content.database and content.workers and content.producers):
         return
     engine, targets = content.database.engine, list_targets(content)
@@ -45,7 +45,7 @@ def find_choice_issues(
     *,
     keys: Sequence[str],
 ) -> Iterator[ValidationIssue]:
-    """Find the issues of a choice's options and target. ``keys``: those that are allowed beside the options."""
+    """Find the issues of a choice's options and target. ``keys``: the keys that are allowed in addition to the options."""
     of_options = find_key_and_value_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
     yield from of_options
     of_target = list(_find_target_issues(path, choice, kind, targets))
@@ -73,7 +73,7 @@ def list_targets(content: Content) -> dict[FaultTarget, list[str]]:
 
 
 def _list_processes(role: str, count: int) -> list[str]:
-    """Return the name of all processes of a role together, then of each."""
+    """Return the name for all processes of a role, then the name of each process."""
     return [f"{role}s", *(f"{role}-{number}" for number in range(1, count + 1))] if count else []
 
 

@@ -16,9 +16,8 @@ ChoiceT = TypeVar("ChoiceT", bound=Choice)
 def find_choices(
     table: Mapping[str, Any], key: str, choice: type[ChoiceT], *, under: KeyPath = ()
 ) -> Iterator[tuple[KeyPath, ChoiceT]]:
-    """Go through the items of the array ``key`` in ``table``, each with its path; an item that is invalid by itself is left out.
-
-    ``under``: where ``table`` is in the scenario.
+    """Yield the items of the array ``key`` in ``table``, each with its path. Items that are invalid by themselves are left out. ``under``: the path
+    of ``table`` in the scenario.
     """
     for index, item in enumerate(as_items(table.get(key))):
         if found := valid(choice, item):

@@ -19,9 +19,9 @@ class ValidationIssue:
     """One issue; as text, a line like ``workers.count is "x"; expected a whole number``."""
 
     path: KeyPath
-    """Keys and positions from the top of the scenario to what is wrong."""
+    """Keys and positions, from the top of the scenario to the value with the issue."""
     problem: str
-    """What follows the path in the line, its leading space or colon included."""
+    """The text after the path in the line, including its leading space or colon."""
 
     def __str__(self) -> str:
         return f"{show_key_path(self.path)}{self.problem}"
@@ -40,7 +40,7 @@ def show_key_path(path: Sequence[str | int]) -> str:
 
 
 def find_value(content: object, path: Sequence[str | int]) -> Any:
-    """Return the value at ``path`` of ``content``, of tables and arrays; none if there is none: TOML has no null."""
+    """Return the value at ``path`` of ``content``, which consists of tables and arrays; None if there is no value: TOML has no null."""
     for part in path:
         if isinstance(content, dict):
             content = content.get(part)
@@ -52,7 +52,7 @@ def find_value(content: object, path: Sequence[str | int]) -> Any:
 
 
 def show_value(value: object) -> str:
-    """Return a value as TOML writes it, shortened; of a table or array only its type."""
+    """Return a value as TOML writes it, shortened; for a table or array only its type."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list | tuple):
@@ -65,5 +65,5 @@ def show_value(value: object) -> str:
 
 
 def quote_unprintable(text: str) -> str:
-    """Return ``text`` on one line: what cannot be printed is escaped."""
+    """Return ``text`` on one line: characters that cannot be printed are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

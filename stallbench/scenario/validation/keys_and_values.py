@@ -18,7 +18,7 @@ from stallbench.scenario.validation.suggestion import did_you_mean
 
 _MANY = 4
 _KEY_OF_A_TABLE = "[key]"
-"""Last part of pydantic's path if a key of a table is wrong, not its value."""
+"""Last part of pydantic's path if the key of a table is invalid, and not its value."""
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -47,12 +47,12 @@ def find_key_and_value_issues(
 ) -> list[ValidationIssue]:
     """Return an issue for each value of ``content`` that ``model`` does not accept.
 
-    ``under``: the path of ``content`` in the scenario. ``of``: the kind whose options it holds. ``also_allowed``: the keys that are allowed
-    beside these options.
+    ``under``: the path of ``content`` in the scenario. ``of``: the kind whose options ``content`` has. ``also_allowed``: the keys that are allowed in
+    addition to these options.
     """
     details = _find_details(model, content)
     if unknown := [detail["loc"] for detail in details if detail["type"] == "extra_forbidden"]:
-        # An unknown key hides what a validator of the whole table would find.
+        # With an unknown key, validators of the whole table do not run.
         without = _find_details(model, _without(content, unknown))
         details += [detail for detail in without if detail["type"] == ISSUE and detail not in details]
     issues = [
@@ -155,7 +155,7 @@ def _describe_expected(detail: Mapping[str, Any], found: object) -> str:
 
 
 def _show_bound(bound: object, found: object) -> str:
-    """Show a bound as the value was written: as a duration, or as a number."""
+    """Show a bound in the form of the value: as a duration, or as a number."""
     if not isinstance(bound, int | float):
         return str(bound)
     try:
@@ -166,7 +166,7 @@ def _show_bound(bound: object, found: object) -> str:
 
 
 def _is_consequence(detail: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
-    """Whether pydantic counts an array as too short only because its items have issues of their own."""
+    """Whether pydantic counts an array as too short only because items of it have issues."""
     return detail["type"] == "too_short" and bool(find_value(content, detail["loc"]))
 
 

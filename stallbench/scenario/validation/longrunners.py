@@ -1,7 +1,7 @@
 """Validates the longrunners of a scenario.
 
-Each kind checks its own options in a separate process, because the library does not import what it starts. The process takes a quarter of a second
-of a processor. What is asked about several contents is therefore collected first, and no question is asked twice.
+Each kind checks its own options in a separate process, because the library does not import what it starts. The process needs a quarter of a second of
+a processor. The questions about several contents are therefore collected first, and no question is asked twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _answered: dict[str, list[LongrunnerIssue]] = {}
 
 
 def find_longrunner_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find the issues of all longrunners; without valid servers it is not clear what they can run on."""
+    """Find the issues of all longrunners. Empty if the servers are invalid: then it is unknown on which servers longrunners can run."""
     if content.database is None:
         return
     servers = list_servers(content.database.replicas)
@@ -58,7 +58,7 @@ def _find_longrunners(content: Content) -> Iterator[tuple[KeyPath, LongrunnerCho
 
 
 def _make_questions(content: Content) -> list[str]:
-    """Return a question, as JSON, for each longrunner on a server that there is."""
+    """Return a question, as JSON, for each longrunner whose server exists."""
     if content.database is None:
         return []
     servers = list_servers(content.database.replicas)

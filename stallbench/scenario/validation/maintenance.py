@@ -14,7 +14,7 @@ from stallbench.scenario.validation.suggestion import did_you_mean
 
 
 def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find the issues of all maintenance tasks; without valid servers it is not clear what they can run on."""
+    """Find the issues of all maintenance tasks. Empty if the servers are invalid: then it is unknown on which servers tasks can run."""
     if content.database is None:
         return
     engine, servers = content.database.engine, list_servers(content.database.replicas)

@@ -1,4 +1,4 @@
-"""Validates the phases together: equal names, no measured phase, more than a day in total, a phase that never ends."""
+"""Validates all phases together: equal names, no measured phase, more than a day in total, a phase that never ends."""
 
 from __future__ import annotations
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.queues import NoQueueError, find_queue, list_queues_using
 from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.issue import ValidationIssue
 
 
 def find_producer_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find a share of the workers' capacity in a scenario without workers, and connections that a library's own producers open."""
+    """Find issues: a share of the workers' capacity without workers, keys that the queue does not use, connections that the bench does not open."""
     if "capacity_share" in content.table("producers") and content.workers and not content.workers.count:
         problem = " is a share of what the workers can do, but workers.count is 0; expected a rate instead"
         yield ValidationIssue(("producers", "capacity_share"), problem)
+    if content.producers and content.producers.key_every_s and (queue := _find_queue_without_keys(content)):
+        problem = f" is given, but the bench enqueues jobs in {queue} without keys, so that none would be refused as a duplicate"
+        others = ", ".join(list_queues_using("key"))
+        yield ValidationIssue(("producers", "key_every"), f"{problem}; leave it out, or set queue.kind to one of {others}")
     if (
         content.producers
         and content.producers.connection_per_call
@@ -22,3 +27,12 @@ def find_producer_issues(content: Content) -> Iterator[ValidationIssue]:
     ):
         problem = f" is true, but {content.queue.kind} opens and keeps its own connections; leave it out"
         yield ValidationIssue(("producers", "connection_per_call"), problem)
+
+
+def _find_queue_without_keys(content: Content) -> str | None:
+    """Return the kind of the queue if its jobs have no keys; none if they have, or if there is no such queue."""
+    try:
+        queue = find_queue(content.queue.kind) if content.queue else None
+    except NoQueueError:
+        return None
+    return None if queue is None or "key" in queue.used_job_fields else queue.kind

@@ -52,5 +52,5 @@ def find_issues(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
 
 
 def prepare_answers(contents: Iterable[Mapping[str, Any]]) -> None:
-    """Ask at once what `find_issues` will ask another process about each of ``contents``."""
+    """Ask another process once for everything that `find_issues` needs to know about each of ``contents``."""
     ask_about_longrunners(Content(raw=content) for content in contents if not any(find_unusable_values(content)))

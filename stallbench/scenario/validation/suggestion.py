@@ -10,13 +10,13 @@ _ALIKE = 0.6
 
 
 def find_nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the one of ``known`` that is most similar to ``name``, ignoring case; none if none is similar."""
+    """Return the name in ``known`` that is most similar to ``name``, ignoring case; none if no name is similar."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     near = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=_ALIKE)
     return by_folded[near[0]] if near else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean "x"?`` for the one of ``known`` that is most similar to ``name``; empty if none is similar."""
+    """Return ``; did you mean "x"?`` for the name in ``known`` that is most similar to ``name``; empty if no name is similar."""
     nearest = find_nearest(name, known)
     return f'; did you mean "{nearest}"?' if nearest else ""

@@ -9,11 +9,11 @@ from stallbench.scenario.validation.content import Content, as_table
 from stallbench.scenario.validation.issue import ValidationIssue
 
 _CONNECTIONS_BESIDES = 20
-"""Connections of the bench itself, its collectors and the longrunners."""
+"""The number of connections of the bench itself, its collectors and the longrunners."""
 
 
 def find_worker_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find that the processes need more connections than the server accepts."""
+    """Find an issue: the processes need more connections than the server accepts."""
     workers, producers, database = content.workers, content.producers, content.database
     limited_by = ENGINES[database.engine].connection_limit if database else None
     if not workers or not producers or not limited_by:

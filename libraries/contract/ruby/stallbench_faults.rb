@@ -1,0 +1,81 @@
+# Job faults in an adapter in Ruby: jobs that take longer, fail, or kill their worker. stallbench_contract.rb calls them.
+# Ruby's own libraries only. `stallbench.injection.job_faults` describes the files.
+
+require "digest"
+require "json"
+
+module Stallbench
+  # The job fails, as after an error in the application's code.
+  class JobFailed < StandardError
+  end
+
+  # Sends the bench a message: one JSON object on one line of standard output.
+  def self.tell(message)
+    $stdout.syswrite("#{JSON.generate(message)}\n")
+  end
+
+  # Whether the nth draw with a seed hits: the same in every language, from the first 32 bits of a SHA-256.
+  def self.draw?(seed, nth, share)
+    Digest::SHA256.hexdigest("#{seed} #{nth}")[0, 8].hex < share * 2**32
+  end
+
+  # The job faults that a worker meets.
+  class Faults
+    def initialize(document)
+      @name = document["name"]
+      @seed = document["seed"] || 1
+      @work_s = document["work_s"] || 0
+      @folder = document["job_faults"]
+      @met = []
+      @counts = Hash.new(0)
+    end
+
+    # Carries out those that affect a job; returns the seconds that its work takes.
+    def meet(number, payload)
+      met = read_active.select { |name, fault| affects?(payload, name, fault) }
+      (met.keys - @met).each { |name| Stallbench.tell(met: name) }
+      @met |= met.keys
+      Process.kill("KILL", Process.pid) if met.any? { |name, fault| fault["kills"] && announce(name, "killed", number) }
+      failing = met.select { |_, fault| fault["fails"] }.keys
+      raise JobFailed, "a dependency of the job is unavailable (#{failing.join(", ")})" if failing.any?
+
+      met.values.filter_map { |fault| fault["takes_s"] }.max || @work_s
+    end
+
+    private
+
+    # Returns the content of each job fault that is active for this worker, by its name.
+    def read_active
+      return {} unless @folder
+
+      found = Dir.glob("#{@folder}/*.json").sort.to_h do |path|
+        [File.basename(path, ".json"), JSON.parse(File.read(path))]
+      rescue Errno::ENOENT # it ended just now
+        [path, { "on" => "" }]
+      end
+      found.select { |_, fault| fault["on"] == "workers" || "#{@name}-".start_with?("#{fault["on"]}-") }
+    end
+
+    # Whether a job fault affects a job, by its mark and its share.
+    def affects?(payload, name, fault)
+      return false unless fault["kills"] || fault["fails"] || fault["takes_s"]
+      return false unless fault["mark"].nil? || JSON.parse(payload)["mark"] == fault["mark"]
+
+      fault["share"] >= 1 || Stallbench.draw?("#{@seed} #{name}", count(name), fault["share"])
+    end
+
+    # Returns how often this is asked for a job fault: 1 at the first time.
+    def count(name)
+      @counts[name] += 1
+    end
+
+    # Announces that a job fault ends or stops this worker now; returns false if it has ended meanwhile.
+    def announce(name, what, number)
+      announcement = "#{@folder}/#{name}.#{@name}.#{what}"
+      File.write(announcement, number.to_s)
+      is_active = File.exist?("#{@folder}/#{name}.json")
+      File.delete(announcement) unless is_active
+      is_active
+    end
+  end
+end
