@@ -74,11 +74,11 @@ class Producer:
         sent = 0
         while not self._stop.asked:
             elapsed_ns = time.monotonic_ns() - start_mono_ns
-            wanted = min(schedule.due_count(elapsed_ns) - sent, self._document.max_batch)
-            call_ns = schedule.due_ns(sent) + int(self._document.linger_s * NS_PER_S)
-            if wanted <= 0 or (wanted < self._document.max_batch and elapsed_ns < call_ns):
+            call_ns = schedule.call_ns(sent, max_batch=self._document.max_batch, linger_s=self._document.linger_s)
+            if elapsed_ns < call_ns:
                 time.sleep(min((call_ns - elapsed_ns) / NS_PER_S, _LONGEST_NAP_S))
                 continue
+            wanted = min(schedule.due_count(elapsed_ns) - sent, self._document.max_batch)
             batch = range(sent, sent + wanted)
             sent += wanted
             try:

@@ -87,6 +87,8 @@ class Producers(Section):
     @field_validator("linger_s")
     @classmethod
     def _require_batches(cls, linger_s: float, info: ValidationInfo) -> float:
+        if linger_s and info.data.get("kind") == "locust":
+            raise issue(" is given, but a user of Locust enqueues one job per request; leave it out")
         if linger_s and info.data.get("max_batch") == 1:
             raise issue(" is given, but max_batch is 1, so a job has none to wait for; add max_batch")
         return linger_s
