@@ -6,7 +6,7 @@ BIN := .venv/bin
 # The tests start hundreds of Python processes. Without kept bytecode each of them compiles the bench again, and each test process all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup required components doctor longtx test test-long test-libraries test-compose lint format bench wheel lock clean
+.PHONY: help setup required components doctor longtx test test-long test-libraries test-scenarios test-compose lint format bench wheel lock clean
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
@@ -37,6 +37,9 @@ test-long: components lint  ## Run the long tests, and again all end-to-end test
 
 test-libraries: components  ## Test every published library under test; installs each when it is first used
 	@$(BIN)/pytest -n 2 tests/libraries tests/end_to_end/test_librar*.py
+
+test-scenarios: components  ## Test that every scenario of a reported failure, in a short form, shows what was reported
+	@$(BIN)/pytest tests/end_to_end/test_reported_failures.py
 
 test-compose: required  ## Test the containers; needs a running Docker engine
 	@STALLBENCH_TEST_COMPOSE=1 $(BIN)/pytest -m compose tests/compose

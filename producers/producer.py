@@ -26,6 +26,7 @@ class ProducerDocument(EnqueuerDocument):
     backlog: int = Field(default=0, ge=0, description="jobs to enqueue before anything else, as fast as the queue takes them")
     offset_s: float = Field(default=0, ge=0, description="time from the start until the first job is due")
     max_batch: int = Field(default=1, ge=1, description="jobs that are due may share one enqueue call, up to this many")
+    linger_s: float = Field(default=0, ge=0, description="how long a due job may wait for others to share its call")
 
 
 class Producer:
@@ -73,10 +74,11 @@ class Producer:
         sent = 0
         while not self._stop.asked:
             elapsed_ns = time.monotonic_ns() - start_mono_ns
-            wanted = min(schedule.due_count(elapsed_ns) - sent, self._document.max_batch)
-            if wanted <= 0:
-                time.sleep(min((schedule.due_ns(sent) - elapsed_ns) / NS_PER_S, _LONGEST_NAP_S))
+            call_ns = schedule.call_ns(sent, max_batch=self._document.max_batch, linger_s=self._document.linger_s)
+            if elapsed_ns < call_ns:
+                time.sleep(min((call_ns - elapsed_ns) / NS_PER_S, _LONGEST_NAP_S))
                 continue
+            wanted = min(schedule.due_count(elapsed_ns) - sent, self._document.max_batch)
             batch = range(sent, sent + wanted)
             sent += wanted
             try:

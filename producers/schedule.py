@@ -32,3 +32,7 @@ class Schedule:
         while count > 0 and self.due_ns(count - 1) > elapsed_ns:
             count -= 1
         return count
+
+    def call_ns(self, n: int, *, max_batch: int, linger_s: float) -> int:
+        """Time of the enqueue call that begins with job ``n``: when it has waited for ``linger_s``, or earlier when ``max_batch`` jobs are due."""
+        return min(self.due_ns(n) + int(linger_s * NS_PER_S), self.due_ns(n + max_batch - 1))

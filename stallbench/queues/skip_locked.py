@@ -28,8 +28,10 @@ class SkipLockedOptions(QueueOptions):
     notify: bool = Field(
         default=False, description="whether each enqueue also sends a NOTIFY, as queues do that wake their workers with it"
     )
-    notification: Literal["job_id", "job"] = Field(
-        default="job_id", description="what the notification contains: the job's id, or the whole row as JSON"
+    notification: Literal["job_id", "job", "empty"] = Field(
+        default="job_id",
+        description="what the notification contains: the job's id; the whole row as JSON; or nothing, so that all jobs of one enqueue call "
+        "share a notification",
     )
     listen: bool = Field(default=False, description="whether workers wait for notifications (LISTEN), in addition to polling")
     listeners: int | None = Field(

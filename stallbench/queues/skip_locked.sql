@@ -34,6 +34,11 @@ SELECT job_id, pg_notify('skip_locked_jobs', job_id::text) FROM job
 WITH job AS (INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING *)
 SELECT job_id, pg_notify('skip_locked_jobs', row_to_json(job)::text) FROM job
 
+-- name: enqueue_and_notify_empty
+-- The same without content. The server sends equal notifications of one transaction only once.
+WITH job AS (INSERT INTO skip_locked_jobs (payload) VALUES ($1::json) RETURNING job_id)
+SELECT job_id, pg_notify('skip_locked_jobs', '') FROM job
+
 -- name: listen
 -- Receives a notification for each enqueue.
 LISTEN skip_locked_jobs

@@ -124,7 +124,7 @@ class Load:
         }
         if producers.by_locust if by_locust is None else by_locust:
             return {**document, _USERS: producers.users, "bounds": bounds_of(self._scenario).model_dump()}
-        own = {"max_batch": producers.max_batch, "key_every_s": producers.key_every_s}
+        own = {"max_batch": producers.max_batch, "linger_s": producers.linger_s, "key_every_s": producers.key_every_s}
         return {**document, **own, "connection_per_call": producers.connection_per_call}
 
     def start_extra_producer(

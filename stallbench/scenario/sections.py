@@ -54,6 +54,13 @@ class Producers(Section):
     max_batch: int = Field(
         default=1, ge=1, le=10_000, description="how many jobs that are due at the same time may share one enqueue call"
     )
+    linger_s: Duration = Field(
+        default=0.0,
+        alias="linger",
+        ge=0,
+        le=3600,
+        description="how long a due job may wait for others that are then enqueued with it in one call, up to `max_batch`",
+    )
     key_every_s: Duration | None = Field(
         default=None,
         alias="key_every",
@@ -91,6 +98,15 @@ class Producers(Section):
         if max_batch != 1 and info.data.get("kind") == "locust":
             raise issue(" is given, but a user of Locust enqueues one job per request; leave it out")
         return max_batch
+
+    @field_validator("linger_s")
+    @classmethod
+    def _require_batches(cls, linger_s: float, info: ValidationInfo) -> float:
+        if linger_s and info.data.get("kind") == "locust":
+            raise issue(" is given, but a user of Locust enqueues one job per request; leave it out")
+        if linger_s and info.data.get("max_batch") == 1:
+            raise issue(" is given, but max_batch is 1, so a job has none to wait for; add max_batch")
+        return linger_s
 
     @field_validator("key_every_s")
     @classmethod

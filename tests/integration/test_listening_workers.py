@@ -36,6 +36,14 @@ def test_a_worker_that_listens_is_woken_by_an_enqueue_and_takes_all_notification
     assert worker.claim()
 
 
+@pytest.mark.parametrize(("notification", "notifications"), [("empty", 1), ("job_id", 3)])
+def test_jobs_of_one_call_share_a_notification_without_content(open_: Open, notification: str, notifications: int) -> None:
+    listener, producer = (open_("skip_locked", notify=True, listen=True, notification=notification) for _ in range(2))
+    assert not listener.claim()
+    producer.enqueue([NewJob(payload="{}")] * 3)
+    assert len(list(listener.connection.notifies(timeout=1.0))) == notifications
+
+
 def test_it_waits_no_longer_than_its_interval_and_ends_when_asked(open_: Open) -> None:
     worker = open_("skip_locked", notify=True, listen=True)
     assert not worker.claim()

@@ -256,7 +256,7 @@ def test_an_issue_is_reported_in_one_line(written: str, instead: str, lines: str
 def test_an_unknown_key_does_not_hide_what_is_wrong_with_the_whole_table(tmp_path: Path) -> None:
     assert find_lines(tmp_path, SMALL.replace("rate = 500", "raet = 500")) == [
         "producers.raet: unknown key; allowed are kind, count, rate, capacity_share, backlog, payload_bytes, payload_content,"
-        ' max_batch, key_every, connection_per_call, users, max_failure_ratio; did you mean "rate"?',
+        ' max_batch, linger, key_every, connection_per_call, users, max_failure_ratio; did you mean "rate"?',
         "producers.rate is missing; write it like rate = 500, or as a share, like capacity_share = 0.65",
     ]
 

@@ -145,6 +145,14 @@ def test_every_fault_that_adds_load_says_how_much() -> None:
             "producers.max_batch is given, but a user of Locust enqueues one job per request; leave it out",
         ),
         (
+            'kind = "locust"\nlinger = "1s"',
+            "producers.linger is given, but a user of Locust enqueues one job per request; leave it out",
+        ),
+        (
+            'linger = "1s"',
+            "producers.linger is given, but max_batch is 1, so a job has none to wait for; add max_batch",
+        ),
+        (
             'kind = "locust"\nusers = 200',
             "workers.count is 2: with the other processes that makes about 222 connections, but the server accepts 100; "
             "expected fewer, or database.settings.max_connections of at least 222",

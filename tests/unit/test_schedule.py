@@ -35,3 +35,11 @@ def test_exactly_the_jobs_whose_time_has_passed_are_due(rate: float, offset_s: f
 def test_a_long_run_does_not_drift() -> None:
     schedule = Schedule(rate=3)
     assert schedule.due_ns(3 * 86_400) == 86_400 * 1_000_000_000
+
+
+def test_a_call_waits_for_a_full_batch_or_until_its_first_job_has_lingered() -> None:
+    schedule = Schedule(rate=5)
+    second_ns = 1_000_000_000
+    assert schedule.call_ns(10, max_batch=50, linger_s=0) == schedule.due_ns(10) == 2 * second_ns
+    assert schedule.call_ns(10, max_batch=50, linger_s=1.0) == 3 * second_ns
+    assert schedule.call_ns(10, max_batch=3, linger_s=1.0) == schedule.due_ns(12)
