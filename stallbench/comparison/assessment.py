@@ -61,6 +61,8 @@ def assess_variants(
     of_control = find_mean(degradation[control], seed=seed) if degradation[control] else None
     if of_control is None or of_control.low is None:
         return _decide_nothing(differences, "not enough rounds")
+    if of_control.mean > 0 >= of_control.low:
+        return _decide_nothing(differences, f"{control} degrades, but not significantly; more rounds may decide")
     if of_control.low <= 0:
         return _decide_nothing(differences, f"{control} does not degrade, so there is nothing to mitigate")
     assessments = {}

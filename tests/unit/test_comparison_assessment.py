@@ -53,8 +53,14 @@ def test_a_metric_of_which_more_is_better(tmp_path: Path) -> None:
     assert find_outcomes(tmp_path, measured, comparison=said) == {"cure": "works", "poison": "makes it worse"}
 
 
+def test_nothing_is_assessed_where_the_degradation_of_control_is_not_significant(tmp_path: Path) -> None:
+    results = find(tmp_path, {"control": [1.1, 9.0, 1.2], "cure": [1.0, 1.0, 1.0]})
+    assert results.assessments["cure"].outcome is None
+    assert results.assessments["cure"].reason == "control degrades, but not significantly; more rounds may decide"
+
+
 def test_nothing_is_assessed_where_control_does_not_degrade(tmp_path: Path) -> None:
-    results = find(tmp_path, {"control": [1.0, 1.1, 0.9], "cure": [0.5, 0.5, 0.6]})
+    results = find(tmp_path, {"control": [1.0, 1.05, 0.9], "cure": [0.5, 0.5, 0.6]})
     assert results.assessments["cure"].outcome is None
     assert results.assessments["cure"].reason == "control does not degrade, so there is nothing to mitigate"
     assert (

@@ -161,7 +161,7 @@ def test_too_few_rounds_have_a_note_instead_of_a_confidence_interval(tmp_path: P
 
 
 def test_where_no_variant_is_assessed_the_reason_is_given_once(tmp_path: Path) -> None:
-    folder, _ = make_made_up_record({"control": [1.0, 1.1, 0.9], "a": [0.5, 0.5, 0.6], "b": [0.7, 0.7, 0.6]}, tmp_path)
+    folder, _ = make_made_up_record({"control": [1.0, 1.05, 0.9], "a": [0.5, 0.5, 0.6], "b": [0.7, 0.7, 0.6]}, tmp_path)
     shown = show(folder)
     assert "No variant is assessed: control does not degrade, so there is nothing to mitigate." in shown
     assert shown.count("nothing to mitigate") == 1
