@@ -53,10 +53,19 @@ class _Judgement:
     def _decide_state(self, finding: Finding) -> State:
         """Return the state of a promise at every point. A broken promise holds at the points to which nothing is attributed.
 
-        If no worker died, for example because all were paused, only the final snapshot shows whether a job was left behind.
+        If no worker died, for example because all were paused, only the final snapshot shows whether a job was left behind. If workers of a library
+        died, and their jobs have no attempt left, the snapshot does not show it: `_blame_claims_without_worker`.
         """
         queue = self._tables.record.queue
-        if finding.check == "left behind" and finding.result == "info" and queue.may_re_execute and queue.rescues_jobs:
+        killed = (each.trial.point.role == "worker" and each.trial.action == "kill" for each in self.outcome.trials if each.hits)
+        is_decided = not (queue.library is not None and any(killed))
+        if (
+            finding.check == "left behind"
+            and finding.result == "info"
+            and queue.may_re_execute
+            and queue.rescues_jobs
+            and is_decided
+        ):
             return "holds"
         return _STATES[finding.result]
 
