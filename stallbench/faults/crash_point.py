@@ -102,6 +102,11 @@ class CrashAtPoint(Fault[CrashPointOptions]):
             return "at", f' is "{options.at}", which Locust\'s users do not pass; it needs producers.kind = "open_loop"'
         if role == "worker" and (missing := place.queue.find_crash_point_issue(options.at)):
             return "at", missing
+        if role == "worker" and options.in_turn and place.queue.worker_command() is not None:
+            return "in_turn", (
+                f" is true, which is for points inside of calls, but {place.queue.kind} has a worker of its own, "
+                "which does not pass these; expected every_nth or probability"
+            )
         return None
 
     def inject(self) -> Evidence:

@@ -38,3 +38,12 @@ class CrashPoint(StrEnum):
         if self in (CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED, CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED):
             return "producer"
         return "scheduler" if self is CrashPoint.BETWEEN_STEPS else "worker"
+
+
+LIBRARY_WORKER_POINTS = (
+    CrashPoint.AFTER_CLAIM,
+    CrashPoint.DURING_WORK,
+    CrashPoint.BEFORE_COMPLETION,
+    CrashPoint.AFTER_COMPLETION_ACKNOWLEDGED,
+)
+"""Points that the worker of a published library passes: the start, the middle and the end of its handler, and the record of the completion."""

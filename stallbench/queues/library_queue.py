@@ -19,6 +19,7 @@ from pydantic import Field, create_model
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError
+from stallbench.injection.crash_points import LIBRARY_WORKER_POINTS
 from stallbench.libraries import DEFINITION, Library, find_library
 from stallbench.libraries.adapter import AdapterError, AdapterProducer, install_tables
 from stallbench.libraries.definition import Option
@@ -66,9 +67,14 @@ class LibraryQueue(Queue[QueueOptions]):
         return None
 
     @classmethod
-    def find_crash_point_issue(cls, point: str) -> str:
-        """Say that the worker of a library passes no crash point."""
-        return f' is "{point}", a point of the bench\'s own workers, but {cls.library.title} has its own; expected a point of producers'
+    def find_crash_point_issue(cls, point: str) -> str | None:
+        """Find that the library does not show a crash point to the handler of its jobs, or to the hook of its completion."""
+        if point in LIBRARY_WORKER_POINTS:
+            return None
+        return (
+            f' is "{point}", a moment inside of a call of {cls.library.title}, whose own worker does not show it; '
+            f"expected one of {', '.join(LIBRARY_WORKER_POINTS)}, or a point of producers"
+        )
 
     @classmethod
     def require_programs(cls, say: Callable[[str], None]) -> None:

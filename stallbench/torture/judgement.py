@@ -17,6 +17,7 @@ from stallbench.torture.outcome import PROMISES, State, TortureOutcome, TrialOut
 from stallbench.torture.plan import Trial
 from stallbench.torture.suspects import Suspects
 from stallbench.verdicts import Finding, RunTables, Verdict
+from stallbench.verdicts.check import Result
 from stallbench.verdicts.errors import find_unexplained
 
 _NOT_OF_THE_QUEUE = ("schedule", "injections", "expectations")
@@ -47,15 +48,24 @@ class _Judgement:
                 self._blame(finding.check, finding.reason)
             elif finding.result in ("fail", "unknown") and finding.check not in _NOT_OF_THE_QUEUE:
                 self.outcome.elsewhere.append(f"{finding.check}: {finding.reason}")
-        self._blame_claims_without_worker()
+        self._blame_claims_without_worker(next(each.result for each in verdict.findings if each.check == "left behind"))
 
     def _decide_state(self, finding: Finding) -> State:
         """Return the state of a promise at every point. A broken promise holds at the points to which nothing is attributed.
 
-        If no worker died, for example because all were paused, only the final snapshot shows whether a job was left behind.
+        If no worker died, for example because all were paused, only the final snapshot shows whether a job was left behind. If workers of a library
+        died, and their jobs have no attempt left, the snapshot does not show it: `_blame_claims_without_worker`.
         """
         queue = self._tables.record.queue
-        if finding.check == "left behind" and finding.result == "info" and queue.may_re_execute and queue.rescues_jobs:
+        killed = (each.trial.point.role == "worker" and each.trial.action == "kill" for each in self.outcome.trials if each.hits)
+        is_decided = not (queue.library is not None and any(killed))
+        if (
+            finding.check == "left behind"
+            and finding.result == "info"
+            and queue.may_re_execute
+            and queue.rescues_jobs
+            and is_decided
+        ):
             return "holds"
         return _STATES[finding.result]
 
@@ -90,8 +100,9 @@ class _Judgement:
         """Return what happened to the jobs; empty if the queue's promise allows it."""
         if check == "conservation" and self._tables.record.queue.promise is Promise.AT_MOST_ONCE and phase in self._by_phase:
             each = self._by_phase[phase]
-            if each.trial.action == "kill" and each.trial.point.role == "worker" and len(jobs) <= each.hits:
-                return ""  # lost with the workers that had them, as promised
+            is_allowed = self._tables.record.queue.library is not None or len(jobs) <= each.hits
+            if each.trial.action == "kill" and each.trial.point.role == "worker" and is_allowed:
+                return ""  # lost with the workers that had them, as promised; the worker of a library may have had several each
         return f"{len(jobs)} jobs; {self._suspects.describe(min(jobs))}"
 
     def _list_jobs(self, check: str) -> Iterator[int]:
@@ -119,8 +130,14 @@ class _Judgement:
             described[phase].append(f"{row['count']} x {row['kind']} in {row['operation']} by {row['process']}")
         return {phase: ", ".join(found) for phase, found in described.items()}
 
-    def _blame_claims_without_worker(self) -> None:
-        """A job that is still claimed after the last worker has ended is left behind, even if its claim was never recorded."""
+    def _blame_claims_without_worker(self, left_behind: Result) -> None:
+        """A job that is still claimed after the last worker has ended is left behind, even if its claim was never recorded.
+
+        Except if the check itself is unknown, because the claims of a library expire after the end of the run, or does not apply, because the
+        library rescues no job: the check ``conservation`` judges such jobs.
+        """
+        if self._tables.record.queue.library is not None and left_behind in ("unknown", "info"):
+            return
         known = set(self._list_jobs("left behind"))
         jobs: defaultdict[str | None, list[int]] = defaultdict(list)
         for job_id in self._read_ids("jobs", field("state") == "claimed"):

@@ -70,14 +70,17 @@ class Trial:
 def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool) -> list[Trial]:
     """Return everything that is tried on a queue, in order.
 
-    No worker is paused during a claim: its claim could be recorded before that of another worker that had the job first.
+    No worker is paused during a claim: its claim could be recorded before that of another worker that had the job first. No worker of a library
+    is paused: most claims of libraries last for minutes, and a pause shows nothing before they expire.
     """
+    is_library = queue.worker_command() is not None
     return [
         Trial(point, action)
         for action in ACTIONS
         for point in CrashPoint
         if (point is not CrashPoint.BETWEEN_STEPS or has_scheduler)
         and not (point is CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED and action == "pause")
+        and not (is_library and point.role == "worker" and action == "pause")
         and (point.role != "worker" or queue.find_crash_point_issue(point) is None)
     ]
 

@@ -126,8 +126,8 @@ def read_first_scenario(plan: TorturePlan) -> Scenario:
 
 
 def _find_expiry_option(queue: type[Queue[Any]]) -> str | None:
-    """Return the option that sets how long claims last; none if no worker can be paused with a claim, as is the case for libraries."""
-    if queue.find_crash_point_issue(CrashPoint.AFTER_CLAIM) is not None:
+    """Return the option that sets how long claims last; none for libraries, no worker of which is paused with a claim."""
+    if queue.worker_command() is not None:
         return None
     return queue.options_type.find_option(OptionRole.EXPIRY)
 

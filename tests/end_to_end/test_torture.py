@@ -62,15 +62,35 @@ def test_bad_input_gives_one_message_and_code_2(run_here: RunHere, tmp_path: Pat
     assert "Traceback" not in ended.stderr
 
 
-def test_the_points_of_a_library_s_own_worker_are_left_out() -> None:
-    """Its producers are the bench's."""
+@pytest.mark.libraries
+def test_the_workers_of_a_library_die_at_their_points(bench: Bench) -> None:
+    """Procrastinate rescues no job of a dead worker."""
+    ended = bench.run("torture", "library:procrastinate", "--seed", "1", *AFTER_COMPLETION, "--point", "after_claim")
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    (outcome,) = bench.runs.glob("*-torture-procrastinate*/torture.json")
+    after_claim, after_completion = json.loads(outcome.read_text())["trials"]
+    assert min(after_claim["hits"], after_completion["hits"]) > 0
+    assert after_claim["states"]["conservation"] == "broken"
+    assert re.search(r"nothing lost: .*worker-\S+ claimed; worker-\S+ died at after_claim", ended.stdout)
+    assert after_completion["states"]["conservation"] == "holds"
+    assert after_completion["states"]["duplicates"] == "holds"
+
+
+def test_the_points_that_a_library_s_own_worker_does_not_show_are_left_out() -> None:
+    """Its producers are the bench's. Its workers are not paused: their claims last too long."""
     plan = plan_torture("library:procrastinate", seed=1, overrides=[], points=[], action=None)
-    assert {trial.point for trial in plan.trials} == {
-        CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED,
-        CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED,
-    }
-    with pytest.raises(BadInputError, match="after_claim"):
-        plan_torture("library:procrastinate", seed=1, overrides=[], points=[CrashPoint.AFTER_CLAIM], action=None)
+    of_producers = [CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED, CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED]
+    of_workers = [
+        CrashPoint.AFTER_CLAIM,
+        CrashPoint.DURING_WORK,
+        CrashPoint.BEFORE_COMPLETION,
+        CrashPoint.AFTER_COMPLETION_ACKNOWLEDGED,
+    ]
+    assert [trial.point for trial in plan.trials if trial.action == "kill"] == [*of_producers, *of_workers]
+    assert [trial.point for trial in plan.trials if trial.action == "pause"] == of_producers
+    hidden = CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED
+    with pytest.raises(BadInputError, match=f"nothing can be tried at {hidden} for library:procrastinate; expected one of"):
+        plan_torture("library:procrastinate", seed=1, overrides=[], points=[hidden], action=None)
 
 
 def test_a_seed_gives_a_trial_the_same_trigger_whatever_else_is_tried() -> None:

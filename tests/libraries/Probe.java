@@ -6,6 +6,12 @@ public final class Probe {
   public static void main(String[] arguments) throws Exception {
     Recorder recorder = new Recorder(Messages.readDocument());
     recorder.ready();
-    Messages.serveBatches(jobs -> jobs.forEach(job -> recorder.work(job, "1")));
+    Messages.serveBatches(
+        jobs ->
+            jobs.forEach(
+                job -> {
+                  recorder.work(job, "1");
+                  recorder.write("completed", job.n(), "1", "");
+                }));
   }
 }

@@ -15,6 +15,7 @@ func main() {
 			if err := recorder.Work(context.Background(), job, 1); err != nil {
 				return err
 			}
+			recorder.Write("completed", job.N, 1, "")
 		}
 		return nil
 	})

@@ -4,5 +4,8 @@ import { Recorder, readDocument, serveBatches } from "../../libraries/contract/j
 const recorder = new Recorder(await readDocument());
 await recorder.ready();
 await serveBatches(async (jobs) => {
-  for (const job of jobs) await recorder.work(job, 1);
+  for (const job of jobs) {
+    await recorder.work(job, 1);
+    recorder.write("completed", job.n, 1);
+  }
 });

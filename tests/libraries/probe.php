@@ -8,5 +8,6 @@ $recorder->ready();
 Stallbench\serveBatches(function (array $jobs) use ($recorder) {
     foreach ($jobs as $job) {
         $recorder->work($job, 1);
+        $recorder->write('completed', $job['n'], 1);
     }
 });

@@ -4,4 +4,12 @@ from stallbench_contract import Recorder, read_document, serve_batches
 
 recorder = Recorder(read_document())
 recorder.ready()
-serve_batches(lambda jobs: [recorder.work(job, 1) for job in jobs])
+
+
+def execute(jobs):
+    for job in jobs:
+        recorder.work(job, 1)
+        recorder.write("completed", job["n"], 1)
+
+
+serve_batches(execute)

@@ -3,4 +3,9 @@ require_relative "../../libraries/contract/ruby/stallbench_contract"
 
 recorder = Stallbench::Recorder.new(Stallbench.read_document)
 recorder.ready
-Stallbench.serve_batches { |jobs| jobs.each { |job| recorder.work(job, 1) } }
+Stallbench.serve_batches do |jobs|
+  jobs.each do |job|
+    recorder.work(job, 1)
+    recorder.write("completed", job["n"], 1)
+  end
+end

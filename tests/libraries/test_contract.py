@@ -10,15 +10,19 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, start_job_fault
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, read_announced_job, start_job_fault
 from stallbench.records.events import EventRecord, read_events
 from tests.error_details import split_error
 from tests.libraries.probes import CONTRACT, PROBES, ProbeCommand
+from tests.waiting import wait_for
 
 LANGUAGES = sorted(folder.name for folder in CONTRACT.iterdir())
 PATIENCE_S = 60.0
@@ -38,11 +42,14 @@ class Probe:
         """What it has sent beside answers."""
         self._events = events
 
-    def execute(self, *jobs: dict[str, Any]) -> dict[str, Any]:
-        """Hand over jobs; returns the answer, empty if the adapter has ended."""
+    def hand_over(self, *jobs: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"jobs": jobs}) + "\n")
         self.process.stdin.flush()
+
+    def execute(self, *jobs: dict[str, Any]) -> dict[str, Any]:
+        """Hand over jobs; returns the answer, empty if the adapter has ended."""
+        self.hand_over(*jobs)
         return self.read_message("ok", "error")
 
     def read_message(self, *keys: str) -> dict[str, Any]:
@@ -91,12 +98,13 @@ def test_a_job_is_recorded_at_its_start_and_at_its_end_with_the_bench_s_number(p
     before_ns = time.time_ns()
     number = 2**52 + 1  # a language that reads it as a float must not round it
     assert probe.execute(make_job(number)) == {"ok": True}
-    claimed, worked = probe.events()
-    assert [(event.event, event.job_id, event.attempt, event.process) for event in (claimed, worked)] == [
+    claimed, worked, completed = probe.events()
+    assert [(event.event, event.job_id, event.attempt, event.process) for event in (claimed, worked, completed)] == [
         ("claimed", number, 1, "worker-1"),
         ("worked", number, 1, "worker-1"),
+        ("completed", number, 1, "worker-1"),
     ]
-    assert before_ns <= claimed.t_ns <= worked.t_ns <= time.time_ns()
+    assert before_ns <= claimed.t_ns <= worked.t_ns <= completed.t_ns <= time.time_ns()
     assert worked.mono_ns - claimed.mono_ns >= 0.009e9, "the work takes work_s"
     assert claimed.duration_ns is None, "the claim of a library cannot be measured"
 
@@ -110,7 +118,7 @@ def test_arguments_that_are_damaged_or_another_job_s_are_found(probe: Probe) -> 
 def test_a_text_of_several_lines_with_commas_stays_one_record(probe: Probe) -> None:
     payload = json.dumps({"text": "a, b\nc", "umlaut": "ü"}, ensure_ascii=False)
     assert probe.execute(make_job(1, payload)) == {"ok": True}
-    assert len(probe.events()) == 2
+    assert len(probe.events()) == 3
 
 
 def test_job_faults_make_jobs_fail_or_take_longer_until_they_end(probe: Probe) -> None:
@@ -134,7 +142,12 @@ def test_a_job_fault_that_kills_does_so_only_for_jobs_with_its_mark_and_announce
     assert probe.execute(make_job(2, '{"mark":"poison"}')) == {}
     assert probe.process.wait(PATIENCE_S) == -signal.SIGKILL
     assert has_announced(probe.job_faults, "poison-1", "worker-1")
-    assert [(event.job_id, event.event) for event in probe.events()] == [(1, "claimed"), (1, "worked"), (2, "claimed")]
+    assert [(event.job_id, event.event) for event in probe.events()] == [
+        (1, "claimed"),
+        (1, "worked"),
+        (1, "completed"),
+        (2, "claimed"),
+    ]
 
 
 SHARE = 0.3
@@ -153,12 +166,57 @@ def test_the_jobs_that_a_fault_affects_by_its_share_are_drawn_from_the_run_s_see
     assert 3 <= len(failed) <= 12
 
 
+EVENTS_BEFORE: dict[CrashPoint, list[str]] = {
+    CrashPoint.AFTER_CLAIM: ["claimed"],
+    CrashPoint.DURING_WORK: ["claimed"],
+    CrashPoint.BEFORE_COMPLETION: ["claimed", "worked"],
+    CrashPoint.AFTER_COMPLETION_ACKNOWLEDGED: ["claimed", "worked", "completed"],
+}
+"""What is recorded of a job when its worker is at each point."""
+
+
+@pytest.mark.parametrize("point", EVENTS_BEFORE)
+def test_a_worker_is_killed_at_every_nth_passage_of_a_crash_point(probe: Probe, point: CrashPoint) -> None:
+    takes_s = 60.0 if point is CrashPoint.AFTER_CLAIM else 1.0
+    start_job_fault(probe.job_faults, "slow-1", JobFault(on="workers", takes_s=takes_s, mark="slow"))
+    start_job_fault(probe.job_faults, "other-1", JobFault(on="worker-2", at=point, crash="kill", every_nth=1))
+    start_job_fault(probe.job_faults, "crash-1", JobFault(on="workers", at=point, crash="kill", every_nth=2))
+    assert probe.execute(make_job(1)) == {"ok": True}
+    assert probe.execute(make_job(2, '{"mark":"slow"}')) == {}
+    assert probe.process.wait(PATIENCE_S) == -signal.SIGKILL
+    worked_s = (time.monotonic_ns() - next(event.mono_ns for event in probe.events() if event.job_id == 2)) / 1e9
+    assert worked_s < takes_s if point is CrashPoint.AFTER_CLAIM else worked_s >= takes_s / 2
+    assert [event.event for event in probe.events() if event.job_id == 2] == EVENTS_BEFORE[point]
+    assert read_announced_job(probe.job_faults, "crash-1", "worker-1", "kill") == 2
+
+
+@pytest.mark.parametrize("point", EVENTS_BEFORE)
+def test_a_worker_is_stopped_at_a_crash_point_until_it_is_resumed(probe: Probe, point: CrashPoint) -> None:
+    start_job_fault(probe.job_faults, "crash-1", JobFault(on="worker-1", at=point, crash="pause", every_nth=1))
+    probe.hand_over(make_job(1))
+    wait_for(lambda: psutil.Process(probe.process.pid).status() == psutil.STATUS_STOPPED, "the stop of the worker")
+    time.sleep(0.1)
+    assert [event.event for event in probe.events()] == EVENTS_BEFORE[point]
+    assert read_announced_job(probe.job_faults, "crash-1", "worker-1", "pause") == 1
+    end_job_fault(probe.job_faults, "crash-1")
+    probe.process.send_signal(signal.SIGCONT)
+    assert probe.read_message("ok", "error") == {"ok": True}
+    assert [event.event for event in probe.events()] == ["claimed", "worked", "completed"]
+
+
+def test_the_passages_of_a_crash_point_are_drawn_from_the_fault_s_seed(probe: Probe) -> None:
+    crash = JobFault(on="workers", at=CrashPoint.AFTER_CLAIM, crash="kill", share=SHARE, seed=2)
+    start_job_fault(probe.job_faults, "crash-1", crash)
+    fatal = next(number for number in count(1) if draw("2 worker-1", number))
+    assert fatal >= 3, "a seed that shows more than the first draw"
+    assert [probe.execute(make_job(number)) for number in range(1, fatal)] == [{"ok": True}] * (fatal - 1)
+    assert probe.execute(make_job(fatal)) == {}
+
+
 def test_workers_that_wait_for_the_first_phase_begin_at_sigusr1(command: ProbeCommand, tmp_path: Path) -> None:
     with started(command, tmp_path, wait_for_go=True) as probe:
         probe.read_message("ready")
-        assert probe.process.stdin is not None
-        probe.process.stdin.write(json.dumps({"jobs": [make_job(1)]}) + "\n")
-        probe.process.stdin.flush()
+        probe.hand_over(make_job(1))
         time.sleep(0.3)
         assert not probe.events()
         probe.process.send_signal(signal.SIGUSR1)

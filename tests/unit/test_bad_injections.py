@@ -184,10 +184,20 @@ def test_a_fault_that_nothing_in_the_scenario_can_have_is_reported(tmp_path: Pat
 
 
 def test_a_crash_point_that_no_process_of_the_scenario_passes_is_reported(tmp_path: Path) -> None:
-    written, instead, _ = with_fault('{ kind = "crash_point", on = "workers", at = "after_claim" }')
+    written, instead, _ = with_fault('{ kind = "crash_point", on = "workers", at = "before_claim_acknowledged" }')
     text = SMALL.replace(written, instead).replace('kind = "que"', 'kind = "library:procrastinate"')
     (line,) = find_lines(tmp_path, text)
-    assert line.startswith(f'{FAULT}.at is "after_claim", a point of the bench\'s own workers, but Procrastinate has its own')
+    assert line == (
+        f'{FAULT}.at is "before_claim_acknowledged", a moment inside of a call of Procrastinate, whose own worker does not show it; '
+        "expected one of after_claim, during_work, before_completion, after_completion_acknowledged, or a point of producers"
+    )
+    written, instead, _ = with_fault('{ kind = "crash_point", on = "workers", at = "after_claim", in_turn = true }')
+    text = SMALL.replace(written, instead).replace('kind = "que"', 'kind = "library:procrastinate"')
+    (line,) = find_lines(tmp_path, text)
+    assert line == (
+        f"{FAULT}.in_turn is true, which is for points inside of calls, but library:procrastinate has a worker of its own, "
+        "which does not pass these; expected every_nth or probability"
+    )
     written, instead, _ = with_fault('{ kind = "crash_point", on = "producers", at = "after_enqueue_acknowledged" }')
     text = SMALL.replace(written, instead).replace("rate = 500", 'kind = "locust"\nrate = 500')
     (line,) = find_lines(tmp_path, text)

@@ -25,13 +25,13 @@ setup.packages
 setup.go_toolchain setup.npm setup.python_interpreter setup.steps setup.uv_settings
 setup.jars
 libraries setup.server_programs setup.postgres_packages setup.volatile_disk_program
+injection.crash_points
 queues
 exposition
 processes
 external.registration
 external.role_document
 scenario.duration scenario.load_bounds
-injection.crash_points
 injection.job_faults
 injection.crashes
 collectors maintenance

@@ -34,7 +34,7 @@ def test_a_phase_that_one_of_the_runs_does_not_have_is_refused_before_the_first_
 
 @pytest.mark.parametrize("library", sorted(find_libraries()))
 def test_every_library_can_be_tortured_with_its_own_expiry(library: str) -> None:
-    """None of its workers dies or stops, so its claims need not expire soon; River's must last for a minute at least."""
+    """None of its workers is paused, so its claims need not expire soon; River's must last for a minute at least."""
     plan = plan_torture(f"{LIBRARY_PREFIX}{library}", seed=1, overrides=[], points=(), action=None)
     assert plan.expiry_option is None
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"strings"
-	"syscall"
 )
 
 // fault is a job fault, as stallbench.injection.job_faults writes it.
@@ -20,24 +19,25 @@ type fault struct {
 	TakesS       *float64 `json:"takes_s"`
 	Mark         *string
 	Share        float64
+	At, Crash    *string
+	EveryNth     *int `json:"every_nth"`
+	Seed         int64
+	name         string
 }
 
 // meetFaults carries out the job faults that affect a job; returns the seconds that its work takes.
 func (r *Recorder) meetFaults(job Job) (takesS float64, err error) {
 	takesS = -1
-	names, _ := fs.Glob(os.DirFS(r.JobFaults), "*.json")
-	for _, name := range names {
-		var fault fault
-		content, ended := os.ReadFile(path.Join(r.JobFaults, name))
-		name = strings.TrimSuffix(name, ".json")
-		if ended != nil || json.Unmarshal(content, &fault) != nil || !r.meets(job.Payload, name, fault) {
+	for _, fault := range r.active() {
+		name := fault.name
+		if !r.meets(job.Payload, fault) {
 			continue
 		}
 		if _, isSent := r.sent.Swap(name, true); !isSent {
 			Send(map[string]any{"met": name})
 		}
 		if fault.Kills {
-			r.kill(name, job.N)
+			r.crash(name, "kill", job.N)
 		}
 		if fault.Fails {
 			err = errors.Join(err, fmt.Errorf("a dependency of the job is unavailable (%s)", name))
@@ -52,16 +52,33 @@ func (r *Recorder) meetFaults(job Job) (takesS float64, err error) {
 	return takesS, err
 }
 
-// meets says whether a job fault affects a job of this worker, by its mark and its share.
-func (r *Recorder) meets(payload, name string, f fault) bool {
-	if !f.Kills && !f.Fails && f.TakesS == nil || f.On != "workers" && !strings.HasPrefix(r.Name+"-", f.On+"-") {
+// active returns the job faults that are active for this worker, in the order of their names.
+func (r *Recorder) active() (found []fault) {
+	names, _ := fs.Glob(os.DirFS(r.JobFaults), "*.json")
+	for _, name := range names {
+		var f fault
+		content, ended := os.ReadFile(path.Join(r.JobFaults, name))
+		if ended != nil || json.Unmarshal(content, &f) != nil {
+			continue
+		}
+		if f.On == "workers" || strings.HasPrefix(r.Name+"-", f.On+"-") {
+			f.name = strings.TrimSuffix(name, ".json")
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// meets says whether a job fault affects a job, by its mark and its share.
+func (r *Recorder) meets(payload string, f fault) bool {
+	if !f.Kills && !f.Fails && f.TakesS == nil {
 		return false
 	}
 	var job struct{ Mark *string }
 	if f.Mark != nil && (json.Unmarshal([]byte(payload), &job) != nil || job.Mark == nil || *job.Mark != *f.Mark) {
 		return false
 	}
-	return f.Share >= 1 || draw(fmt.Sprint(r.Seed, " ", name), r.count(name), f.Share)
+	return f.Share >= 1 || draw(fmt.Sprint(r.Seed, " ", f.name), r.count(f.name), f.Share)
 }
 
 // count returns how often it was called for a job fault.
@@ -76,15 +93,4 @@ func (r *Recorder) count(name string) int {
 func draw(seed string, nth int, share float64) bool {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", seed, nth))
 	return float64(binary.BigEndian.Uint32(sum[:])) < share*(1<<32)
-}
-
-// kill ends this process at once, as a crash does, if the fault has not ended meanwhile.
-func (r *Recorder) kill(name string, number int64) {
-	announcement := path.Join(r.JobFaults, name+"."+r.Name+".killed")
-	Must(0, os.WriteFile(announcement, fmt.Append(nil, number), 0o644))
-	if _, ended := os.Stat(path.Join(r.JobFaults, name+".json")); ended == nil {
-		Must(0, syscall.Kill(os.Getpid(), syscall.SIGKILL))
-		select {}
-	}
-	os.Remove(announcement)
 }

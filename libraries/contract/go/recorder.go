@@ -51,6 +51,9 @@ func (r *Recorder) Write(event string, job int64, attempt int, detail string) {
 	text := strings.Join(strings.Fields(strings.ReplaceAll(detail, ",", ";")), " ")
 	const line = "%d,%d,%s,%s,%d,%d,,,%s\n"
 	Must(fmt.Fprintf(r.log, line, time.Now().UnixNano(), now.Nano(), r.Name, event, job, attempt, text))
+	if event == "completed" {
+		r.pass("after_completion_acknowledged", job)
+	}
 }
 
 // Work executes a job: records that its handler starts, does its work, records the end.
@@ -60,15 +63,28 @@ func (r *Recorder) Work(ctx context.Context, job Job, attempt int) error {
 		return fmt.Errorf("the arguments of job %d are damaged", job.N)
 	}
 	r.Write("claimed", job.N, attempt, "")
+	r.pass("after_claim", job.N)
 	takesS, err := r.meetFaults(job)
-	if err != nil {
-		return err
+	if err == nil && r.crashesAt("during_work") {
+		takesS /= 2
+		err = pause(ctx, takesS)
+		r.pass("during_work", job.N)
 	}
+	if err == nil {
+		err = pause(ctx, takesS)
+	}
+	if err == nil {
+		r.Write("worked", job.N, attempt, "")
+		r.pass("before_completion", job.N)
+	}
+	return err
+}
+
+func pause(ctx context.Context, durationS float64) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(time.Duration(takesS * float64(time.Second))):
-		r.Write("worked", job.N, attempt, "")
+	case <-time.After(time.Duration(durationS * float64(time.Second))):
 		return nil
 	}
 }

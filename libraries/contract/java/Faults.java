@@ -1,13 +1,9 @@
 package stallbench;
 
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -25,12 +21,13 @@ final class Faults {
   private final double workS;
   private final Path folder;
   private final String seed;
-  private final Map<String, Integer> counts = new ConcurrentHashMap<>();
+  private final Draws draws;
   private final Set<String> sent = ConcurrentHashMap.newKeySet();
 
-  private record Fault(String name, Document content) {}
+  record Fault(String name, Document content) {}
 
-  Faults(Document document) {
+  Faults(Document document, Draws draws) {
+    this.draws = draws;
     worker = document.text("name");
     workS = document.number("work_s", 0);
     folder = document.text("job_faults") == null ? null : Path.of(document.text("job_faults"));
@@ -48,7 +45,7 @@ final class Faults {
       }
       for (Fault fault : met) {
         if (fault.content.is("kills")) {
-          kill(fault.name, number);
+          crash(fault.name, "kill", number);
         }
       }
       List<String> failing = met.stream().filter(fault -> fault.content.is("fails")).map(Fault::name).toList();
@@ -61,7 +58,8 @@ final class Faults {
     }
   }
 
-  private List<Fault> active() throws IOException {
+  /** Returns the job faults that are active for this worker. */
+  List<Fault> active() throws IOException {
     List<Fault> found = new ArrayList<>();
     if (folder == null || !Files.isDirectory(folder)) {
       return found;
@@ -69,7 +67,10 @@ final class Faults {
     try (Stream<Path> paths = Files.list(folder)) {
       for (Path path : paths.filter(each -> each.toString().endsWith(SUFFIX)).sorted().toList()) {
         String file = path.getFileName().toString();
-        found.add(new Fault(file.substring(0, file.length() - SUFFIX.length()), Document.parse(Files.readString(path))));
+        Document fault = Document.parse(Files.readString(path));
+        if (fault.text("on").equals("workers") || (worker + "-").startsWith(fault.text("on") + "-")) {
+          found.add(new Fault(file.substring(0, file.length() - SUFFIX.length()), fault));
+        }
       }
     } catch (NoSuchFileException error) {
       return active(); // one ended just now
@@ -79,9 +80,7 @@ final class Faults {
 
   private boolean affects(Fault each, String payload) {
     Document fault = each.content;
-    boolean affectsJobs = fault.is("kills") || fault.is("fails") || fault.number("takes_s", -1) >= 0;
-    boolean isHere = fault.text("on").equals("workers") || (worker + "-").startsWith(fault.text("on") + "-");
-    if (!affectsJobs || !isHere) {
+    if (!fault.is("kills") && !fault.is("fails") && fault.number("takes_s", -1) < 0) {
       return false;
     }
     String mark = fault.text("mark");
@@ -89,26 +88,15 @@ final class Faults {
       return false;
     }
     double share = fault.number("share", 1);
-    return share >= 1 || draw(seed + " " + each.name, counts.merge(each.name, 1, Integer::sum), share);
+    return share >= 1 || Draws.draw(seed + " " + each.name, draws.count(each.name), share);
   }
 
-  /** Says whether the nth draw with a seed hits: the same in every language, from the first 32 bits of a SHA-256. */
-  private static boolean draw(String seed, int nth, double share) {
-    try {
-      byte[] sum = MessageDigest.getInstance("SHA-256").digest((seed + " " + nth).getBytes(StandardCharsets.UTF_8));
-      return Integer.toUnsignedLong(ByteBuffer.wrap(sum).getInt()) < share * 0x1p32;
-    } catch (NoSuchAlgorithmException error) {
-      throw new IllegalStateException(error); // every Java has it
-    }
-  }
-
-  /** Ends this process at once, as a crash does, if the fault has not ended meanwhile. */
-  private void kill(String name, long number) throws IOException, InterruptedException {
-    Path announcement = folder.resolve(name + "." + worker + ".killed");
+  /** Kills or stops this process at once, if the fault has not ended meanwhile. */
+  void crash(String name, String what, long number) throws IOException, InterruptedException {
+    Path announcement = folder.resolve(name + "." + worker + Crashes.announcement(what));
     Files.writeString(announcement, String.valueOf(number));
     if (Files.exists(folder.resolve(name + SUFFIX))) {
-      // Java cannot send itself a signal.
-      new ProcessBuilder("/bin/sh", "-c", "kill -KILL " + ProcessHandle.current().pid()).start().waitFor();
+      Crashes.signal(what);
     } else {
       Files.deleteIfExists(announcement);
     }

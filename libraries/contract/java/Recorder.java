@@ -19,6 +19,7 @@ public final class Recorder {
   private final boolean waits;
   private final FileOutputStream log;
   private final Faults faults;
+  private final Crashes crashes;
   private final CountDownLatch go = new CountDownLatch(1);
 
   /** Opens the event log that the document names. */
@@ -26,7 +27,9 @@ public final class Recorder {
     name = document.text("name");
     waits = document.is("wait_for_go");
     log = new FileOutputStream(document.text("events"), true);
-    faults = new Faults(document);
+    Draws draws = new Draws();
+    faults = new Faults(document, draws);
+    crashes = new Crashes(name, faults, draws);
     if (waits) {
       Signal.handle(new Signal("USR1"), signal -> go.countDown());
     }
@@ -51,6 +54,9 @@ public final class Recorder {
     } catch (IOException error) {
       throw new UncheckedIOException("a record was not written; is the disk full?", error);
     }
+    if (event.equals("completed")) {
+      crashes.pass("after_completion_acknowledged", job);
+    }
   }
 
   /** Executes a job: records that its handler starts, does its work, records the end. */
@@ -62,11 +68,23 @@ public final class Recorder {
       throw new JobFailed("the arguments of job " + job.n() + " are damaged");
     }
     write("claimed", job.n(), attempt, "");
+    crashes.pass("after_claim", job.n());
+    double takesS = faults.meet(job.n(), job.payload());
+    if (crashes.areAt("during_work")) {
+      takesS /= 2;
+      pause(takesS);
+      crashes.pass("during_work", job.n());
+    }
+    pause(takesS);
+    write("worked", job.n(), attempt, "");
+    crashes.pass("before_completion", job.n());
+  }
+
+  private static void pause(double durationS) {
     try {
-      Thread.sleep(Math.round(1000 * faults.meet(job.n(), job.payload())));
+      Thread.sleep(Math.round(1000 * durationS));
     } catch (InterruptedException error) {
       throw new JobFailed("interrupted");
     }
-    write("worked", job.n(), attempt, "");
   }
 }

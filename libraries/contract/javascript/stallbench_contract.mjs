@@ -48,6 +48,7 @@ export class Recorder {
     const text = String(detail).replaceAll(",", ";").replaceAll(/\s+/g, " ");
     const line = Buffer.from([wall_ns, process.hrtime.bigint(), this.name, event, job, attempt, "", "", text].join(",") + "\n");
     if (fs.writeSync(this.log, line) !== line.length) throw new Error("a record was not written whole; is the disk full?");
+    if (event === "completed") this.faults.pass("after_completion_acknowledged", job);
   }
 
   /** Executes a job: records that its handler starts, does its work, records the end. */
@@ -57,8 +58,16 @@ export class Recorder {
       throw new JobFailed(`the arguments of job ${n} are damaged`);
     }
     this.write("claimed", n, attempt);
-    await sleep(1000 * this.faults.meet(n, payload));
+    this.faults.pass("after_claim", n);
+    let takes_s = this.faults.meet(n, payload);
+    if (this.faults.areAt("during_work")) {
+      takes_s /= 2;
+      await sleep(1000 * takes_s);
+      this.faults.pass("during_work", n);
+    }
+    await sleep(1000 * takes_s);
     this.write("worked", n, attempt);
+    this.faults.pass("before_completion", n);
   }
 }
 

@@ -1,4 +1,4 @@
-// Job faults in an adapter in JavaScript: jobs that take longer, fail, or kill their worker. stallbench_contract.mjs calls them.
+// Job faults in an adapter in JavaScript: jobs that take longer, fail, or kill their worker, and crash points. stallbench_contract.mjs calls them.
 // Node's own modules only. `stallbench.injection.job_faults` describes the files.
 
 import crypto from "node:crypto";
@@ -12,6 +12,9 @@ export function send(message) {
 
 /** The job fails, as after an error in the application's code. */
 export class JobFailed extends Error {}
+
+/** The signal and the announcement of what happens at a crash point. */
+const CRASHES = { kill: ["SIGKILL", "killed"], pause: ["SIGSTOP", "stopped"] };
 
 /** Whether the nth draw with a seed hits: the same in every language, from the first 32 bits of a SHA-256. */
 function draw(seed, nth, share) {
@@ -41,6 +44,26 @@ export class Faults {
     if (failing.length) throw new JobFailed(`a dependency of the job is unavailable (${failing.join(", ")})`);
     const lasting = met.map(([, fault]) => fault.takes_s).filter((takes_s) => takes_s !== null);
     return lasting.length ? Math.max(...lasting) : this.work_s;
+  }
+
+  /** Is at a crash point with a job: the process may be killed, or stopped until the bench resumes it, before this returns. */
+  pass(point, number) {
+    for (const [name, fault] of this.readActive()) {
+      if (fault.at !== point || !this.isDue(name, fault)) continue;
+      const [signal, announcement] = CRASHES[fault.crash];
+      if (this.announce(name, announcement, number)) process.kill(process.pid, signal);
+    }
+  }
+
+  /** Whether a crash at this point is active. */
+  areAt(point) {
+    return this.readActive().some(([, fault]) => fault.at === point);
+  }
+
+  /** Whether this passage of a crash point crashes: every n-th, or drawn by share. */
+  isDue(name, { every_nth, seed, share }) {
+    const passage = this.count(name);
+    return every_nth === null ? draw(`${seed} ${this.name}`, passage, share) : passage % every_nth === 0;
   }
 
   /** Returns the name and the content of each job fault that is active for this worker. */

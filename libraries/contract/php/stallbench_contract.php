@@ -44,6 +44,7 @@ class Recorder {
         $wall_ns = sprintf('%.0f', microtime(true) * 1e6) . '000';
         $line = implode(',', [$wall_ns, hrtime(true), $this->document['name'], $event, $job, $attempt, '', '', $text]) . "\n";
         if (fwrite($this->log, $line) !== strlen($line)) throw new \RuntimeException('a record was not written whole; is the disk full?');
+        if ($event === 'completed') $this->faults->pass('after_completion_acknowledged', $job);
     }
 
     /** Executes a job: records that its handler starts, does its work, records the end. */
@@ -54,11 +55,23 @@ class Recorder {
             throw new JobFailed("the arguments of job $n are damaged");
         }
         $this->write('claimed', $n, $attempt);
-        $until_ns = hrtime(true) + 1e9 * $this->faults->meet($n, $payload);
-        while (($left_ns = $until_ns - hrtime(true)) > 0) { // a signal interrupts a sleep
-            usleep((int) ceil($left_ns / 1e3));
+        $this->faults->pass('after_claim', $n);
+        $takes_s = $this->faults->meet($n, $payload);
+        if ($this->faults->areAt('during_work')) {
+            pause($takes_s /= 2);
+            $this->faults->pass('during_work', $n);
         }
+        pause($takes_s);
         $this->write('worked', $n, $attempt);
+        $this->faults->pass('before_completion', $n);
+    }
+}
+
+/** Sleeps, also if a signal interrupts that. */
+function pause(float $duration_s): void {
+    $until_ns = hrtime(true) + 1e9 * $duration_s;
+    while (($left_ns = $until_ns - hrtime(true)) > 0) {
+        usleep((int) ceil($left_ns / 1e3));
     }
 }
 

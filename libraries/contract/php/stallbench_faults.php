@@ -1,6 +1,6 @@
 <?php
 
-// Job faults in an adapter in PHP: jobs that take longer, fail, or kill their worker. stallbench_contract.php calls them.
+// Job faults in an adapter in PHP: jobs that take longer, fail, or kill their worker, and crash points. stallbench_contract.php calls them.
 // PHP's own modules only. `stallbench.injection.job_faults` describes the files.
 
 namespace Stallbench;
@@ -12,6 +12,9 @@ function send(array $message): void {
 
 /** The job fails, as after an error in the application's code. */
 class JobFailed extends \RuntimeException {}
+
+/** The signal and the announcement of what happens at a crash point. */
+const CRASHES = ['kill' => [SIGKILL, 'killed'], 'pause' => [SIGSTOP, 'stopped']];
 
 /** The job faults that a worker meets. */
 class Faults {
@@ -38,6 +41,27 @@ class Faults {
         if ($failing) throw new JobFailed("a dependency of the job is unavailable ($failing)");
         $lasting = array_filter(array_column($met, 'takes_s'), fn ($takes_s) => $takes_s !== null);
         return $lasting ? max($lasting) : $this->document['work_s'] ?? 0;
+    }
+
+    /** Is at a crash point with a job: the process may be killed, or stopped until the bench resumes it, before this returns. */
+    public function pass(string $point, int $number): void {
+        foreach ($this->readActive() as $name => $fault) {
+            if (($fault['at'] ?? null) !== $point || !$this->isDue($name, $fault)) continue;
+            [$signal, $announcement] = CRASHES[$fault['crash']];
+            $this->announce($name, $announcement, $number) && posix_kill(getmypid(), $signal);
+        }
+    }
+
+    /** Whether a crash at this point is active. */
+    public function areAt(string $point): bool {
+        return in_array($point, array_column($this->readActive(), 'at'), true);
+    }
+
+    /** Whether this passage of a crash point crashes: every n-th, or drawn by share. */
+    private function isDue(string $name, array $fault): bool {
+        $passage = $this->count($name);
+        $nth = $fault['every_nth'];
+        return $nth === null ? draw("{$fault['seed']} {$this->name}", $passage, $fault['share']) : $passage % $nth === 0;
     }
 
     /** Returns the content of each job fault that is active for this worker, by its name. */

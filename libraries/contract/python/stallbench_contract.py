@@ -46,25 +46,35 @@ class Recorder:
         line = f"{time.time_ns()},{time.monotonic_ns()},{self.name},{event},{job},{attempt},,,{text}\n".encode()
         if os.write(self.log, line) != len(line):
             raise OSError("a record was not written whole; is the disk full?")
+        if event == "completed":
+            self.faults.passes("after_completion_acknowledged", job)
 
-    def begin(self, args, attempt=""):
-        """Record that a job's handler starts; returns the seconds that its work takes. Raises `JobFailedError`."""
+    def execute(self, args, attempt=""):
+        """Record that a job's handler starts, yield the seconds of each part of its work, and record the end. Raises `JobFailedError`."""
         number, payload = args["n"], args["payload"]
         if zlib.crc32(f"{number}:{payload}".encode()) != args["sum"]:
             self.write("error", number, attempt, "DamagedArguments in claim: they do not match their checksum")
             raise JobFailedError(f"the arguments of job {number} are damaged")
         self.write("claimed", number, attempt)
-        return self.faults.meet(number, payload)
+        self.faults.passes("after_claim", number)
+        takes_s = self.faults.meet(number, payload)
+        if self.faults.are_at("during_work"):
+            takes_s /= 2
+            yield takes_s
+            self.faults.passes("during_work", number)
+        yield takes_s
+        self.write("worked", number, attempt)
+        self.faults.passes("before_completion", number)
 
     def work(self, args, attempt=""):
         """Execute a job in this thread."""
-        time.sleep(self.begin(args, attempt))
-        self.write("worked", args["n"], attempt)
+        for pause_s in self.execute(args, attempt):
+            time.sleep(pause_s)
 
     async def work_async(self, args, attempt=""):
         """Execute a job beside others in the event loop."""
-        await asyncio.sleep(self.begin(args, attempt))
-        self.write("worked", args["n"], attempt)
+        for pause_s in self.execute(args, attempt):
+            await asyncio.sleep(pause_s)
 
 
 def serve_batches(enqueue):

@@ -1,4 +1,4 @@
-"""Job faults in an adapter in Python: jobs that take longer, fail, or kill their worker. `stallbench_contract` calls them.
+"""Job faults in an adapter in Python: jobs that take longer, fail, or kill their worker, and crash points. `stallbench_contract` calls them.
 
 Standard library only, like `stallbench_contract`. `stallbench.injection.job_faults` describes the files.
 """
@@ -11,6 +11,9 @@ import sys
 import threading
 from collections import Counter
 from pathlib import Path
+
+CRASHES = {"kill": (signal.SIGKILL, "killed"), "pause": (signal.SIGSTOP, "stopped")}
+"""The signal and the announcement of what happens at a crash point."""
 
 
 class JobFailedError(Exception):
@@ -43,6 +46,25 @@ class Faults:
         if failing := [name for name, fault in met.items() if fault["fails"]]:
             raise JobFailedError(f"a dependency of the job is unavailable ({', '.join(failing)})")
         return max((fault["takes_s"] for fault in met.values() if fault["takes_s"] is not None), default=self.work_s)
+
+    def passes(self, point, number):
+        """Be at a crash point with a job: the process may be killed, or stopped until the bench resumes it, before this returns."""
+        for name, fault in self.read_active():
+            if fault["at"] == point and self.is_due(name, fault):
+                crash, announcement = CRASHES[fault["crash"]]
+                if self.announce(name, announcement, number):
+                    signal.pthread_kill(threading.get_ident(), crash)  # to this thread, which otherwise might go on for a moment
+
+    def are_at(self, point):
+        """Whether a crash at this point is active."""
+        return any(fault["at"] == point for _, fault in self.read_active())
+
+    def is_due(self, name, fault):
+        """Whether this passage of a crash point crashes: every n-th, or drawn by share."""
+        passage = self.count(name)
+        if fault["every_nth"] is not None:
+            return passage % fault["every_nth"] == 0
+        return draw(f"{fault['seed']} {self.name}", passage, fault["share"])
 
     def read_active(self):
         """Yield the name and the content of each job fault that is active for this worker."""

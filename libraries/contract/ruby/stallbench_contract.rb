@@ -39,6 +39,8 @@ module Stallbench
       mono_ns = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
       line = "#{[wall_ns, mono_ns, @name, event, job, attempt, "", "", detail.tr(",", ";").split.join(" ")].join(",")}\n"
       raise IOError, "a record was not written whole; is the disk full?" if @log.syswrite(line) != line.bytesize
+
+      @faults.pass("after_completion_acknowledged", job) if event == "completed"
     end
 
     # Executes a job: records that its handler starts, does its work, records the end.
@@ -49,8 +51,15 @@ module Stallbench
         raise JobFailed, "the arguments of job #{number} are damaged"
       end
       write("claimed", number, attempt)
-      sleep(@faults.meet(number, payload))
+      @faults.pass("after_claim", number)
+      takes_s = @faults.meet(number, payload)
+      if @faults.at?("during_work")
+        sleep(takes_s /= 2.0)
+        @faults.pass("during_work", number)
+      end
+      sleep(takes_s)
       write("worked", number, attempt)
+      @faults.pass("before_completion", number)
     end
   end
 

@@ -1,4 +1,4 @@
-# Job faults in an adapter in Ruby: jobs that take longer, fail, or kill their worker. stallbench_contract.rb calls them.
+# Job faults in an adapter in Ruby: jobs that take longer, fail, or kill their worker, and crash points. stallbench_contract.rb calls them.
 # Ruby's own libraries only. `stallbench.injection.job_faults` describes the files.
 
 require "digest"
@@ -8,6 +8,9 @@ module Stallbench
   # The job fails, as after an error in the application's code.
   class JobFailed < StandardError
   end
+
+  # The signal and the announcement of what happens at a crash point.
+  CRASHES = { "kill" => %w[KILL killed], "pause" => %w[STOP stopped] }.freeze
 
   # Sends the bench a message: one JSON object on one line of standard output.
   def self.send_message(message)
@@ -42,7 +45,30 @@ module Stallbench
       met.values.filter_map { |fault| fault["takes_s"] }.max || @work_s
     end
 
+    # Is at a crash point with a job: the process may be killed, or stopped until the bench resumes it, before this returns.
+    def pass(point, number)
+      read_active.each do |name, fault|
+        next unless fault["at"] == point && due?(name, fault)
+
+        signal, announcement = CRASHES[fault["crash"]]
+        Process.kill(signal, Process.pid) if announce(name, announcement, number)
+      end
+    end
+
+    # Whether a crash at this point is active.
+    def at?(point)
+      read_active.any? { |_, fault| fault["at"] == point }
+    end
+
     private
+
+    # Whether this passage of a crash point crashes: every n-th, or drawn by share.
+    def due?(name, fault)
+      passage = count(name)
+      return (passage % fault["every_nth"]).zero? if fault["every_nth"]
+
+      Stallbench.draw?("#{fault["seed"]} #{@name}", passage, fault["share"])
+    end
 
     # Returns the content of each job fault that is active for this worker, by its name.
     def read_active
