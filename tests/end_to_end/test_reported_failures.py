@@ -97,7 +97,7 @@ SHORTENED = {
     "analytics-overlap --variant workload_cap": [
         "phases.warmup.duration=2s",
         "phases.baseline.duration=3s",
-        "phases.analytics.duration=45s",  # shorter, and the horizon's mean age would be below the bound without a cap, too
+        "phases.analytics.duration=45s",  # in a shorter one the horizon's mean age meets the bound without a cap, too
         "phases.recovery.duration=3s",
     ],
 }
