@@ -1,8 +1,11 @@
-"""Is every job accounted for? Counts jobs by their state and by their origin. Jobs are identified by id; rates are not used."""
+"""Is every job accounted for? Decides the state of each job, which may be lost, and counts jobs by their state and by their origin.
+
+Jobs are identified by id; rates are not used.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.frames import as_phase_rows, make_rows
@@ -15,6 +18,29 @@ from stallbench.run.record import RunRecord
 EXAMPLES = 20
 """Of job ids, in each row of a table of findings."""
 _FATE = ("state", "enqueue_recorded", "enqueue_failed", "left_over", "held_after_completion")
+
+
+def decide_state(*, snapshot_taken: bool, rescues_jobs: bool, records_errors: bool) -> Column:
+    """Return the state of each job in the rows of `stallbench.pipeline.job_states`: is it completed, still in the queue, or lost?
+
+    It is the first of these that applies. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final
+    snapshot has it in this state. ``unknown``: there is no final snapshot. ``completed_unrecorded``: its work was done and its completion
+    requested, but the answer was not recorded, because the worker died or the call ended with an error. A library's workers do not record
+    errors of their own calls, so for a library it is enough that the work was done and did not fail. ``lost``: it is not in the queue, and its
+    work was not done. If a queue never rescues the jobs of dead workers, the state ``claimed`` is skipped: no worker is left when the snapshot
+    is taken.
+    """
+    unanswered = F.col("last_worker_died") | (F.col("last_error_ns") > F.col("worked_ns"))
+    if not records_errors:
+        unanswered |= F.col("worked_ns").isNotNull() & (F.col("failures") == 0)
+    return (
+        F.when(F.col("completions") > 0, "completed")
+        .when(F.col("is_claimed") & rescues_jobs, "claimed")
+        .when(F.col("is_queued"), "queued")
+        .when(F.lit(not snapshot_taken), "unknown")
+        .when(unanswered, "completed_unrecorded")
+        .otherwise("lost")
+    )
 
 
 def may_have_missed_enqueues(records: Records, record: RunRecord) -> bool:
@@ -37,7 +63,7 @@ def may_have_missed_enqueues(records: Records, record: RunRecord) -> bool:
 def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int = 0) -> DataFrame:
     """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids.
 
-    A job has one state (see `stallbench.pipeline.job_states.make_jobs`) and one origin. The origin is ``enqueued`` if a producer recorded it. Otherwise
+    A job has one state (see `decide_state`) and one origin. The origin is ``enqueued`` if a producer recorded it. Otherwise
     it is ``left_over`` if the job was in the queue before the run, ``enqueue_unrecorded`` if the error of an enqueue names it or
     ``may_miss_enqueues`` says that any job may have been enqueued without a record, else ``unexpected``.
     Two more rows are neither state nor origin. ``held_after_completion``: the queue confirmed the completion and still held the job at the

@@ -12,6 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.conservation import decide_state
 from stallbench.pipeline.read import Records, is_event, is_failed_enqueue
 from stallbench.records.events import Event
 from stallbench.records.final_snapshot import CLAIMED, QUEUED
@@ -23,14 +24,8 @@ _LEFT_OVER = "left_over"
 def make_jobs(records: Records, record: RunRecord) -> DataFrame:
     """Return a row for each job that an event or the final snapshot names, or that was in the queue before the run.
 
-    There is none for a job that only the error of its enqueue names: it is not in the queue, and no worker had it.
-
-    The state of a job is the first of these that applies. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final
-    snapshot has it in this state. ``unknown``: there is no final snapshot. ``completed_unrecorded``: its work was done and its completion
-    requested, but the answer was not recorded, because the worker died or the call ended with an error. A library's workers do not record
-    errors of their own calls, so for a library it is enough that the work was done and did not fail. ``lost``: it is not in the queue, and its
-    work was not done. If a queue never rescues the jobs of dead workers, the state ``claimed`` is skipped: no worker is left when the snapshot
-    is taken.
+    There is none for a job that only the error of its enqueue names: it is not in the queue, and no worker had it. The column ``state`` is what
+    `stallbench.pipeline.conservation.decide_state` decides.
     """
     of_jobs = (
         _gather(records, record)
@@ -59,7 +54,7 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
     recorded_ns = ("enqueued_ns", "first_claimed_ns", "worked_ns", "first_completed_ns", "last_error_ns")
     is_known = F.coalesce(*recorded_ns).isNotNull() | (F.col("failures") > 0) | F.coalesce("is_queued", "is_claimed").isNotNull()
     ended = F.col("completions") + F.col("failures")
-    state = _state(
+    state = decide_state(
         snapshot_taken=records.final_snapshot is not None,
         rescues_jobs=record.queue.rescues_jobs,
         records_errors=record.queue.library is None,
@@ -107,17 +102,3 @@ def _find_name(process_id: Column, ids: Mapping[str, Column]) -> Column:
 
 def _when(event: Event, column: str) -> Column:
     return F.when(is_event(event), F.col(column))
-
-
-def _state(*, snapshot_taken: bool, rescues_jobs: bool, records_errors: bool) -> Column:
-    unanswered = F.col("last_worker_died") | (F.col("last_error_ns") > F.col("worked_ns"))
-    if not records_errors:
-        unanswered |= F.col("worked_ns").isNotNull() & (F.col("failures") == 0)
-    return (
-        F.when(F.col("completions") > 0, "completed")
-        .when(F.col("is_claimed") & rescues_jobs, "claimed")
-        .when(F.col("is_queued"), "queued")
-        .when(F.lit(not snapshot_taken), "unknown")
-        .when(unanswered, "completed_unrecorded")
-        .otherwise("lost")
-    )

@@ -1,4 +1,4 @@
-"""Is every job accounted for, by its id? Judges what `stallbench.pipeline.job_states` decides for each job: done, queued, lost."""
+"""Is every job accounted for, by its id? Judges what `stallbench.pipeline.conservation` decides for each job: completed, queued, lost."""
 
 from __future__ import annotations
 
