@@ -189,7 +189,7 @@ MEASURES: dict[str, Measure] = {
                 "use of processor time by the processes of the bench's own servers; 100 is one core"),
         Measure("notification_queue_percent", "%", FromSamples("server"), SERIES, "notification queue",
                 "how full the notification queue (`LISTEN`, `NOTIFY`) is", prometheus_name="notification_queue_ratio"),
-        Measure("notification_queue_bytes", "bytes", FromSamples("server"), SERIES, "notification queue",
+        Measure("notification_queue_bytes", "bytes", FromSamples("server"), SERIES_PER_JOB, "notification queue",
                 "content of the notification queue, in whole pages"),
         Measure("notify_lock_waits", "sessions", FromSamples("server"), SERIES, "NOTIFY lock waits",
                 "commits with a `NOTIFY` that wait for another commit with a `NOTIFY`", prometheus_name="notify_lock_waits"),
