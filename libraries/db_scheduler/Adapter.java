@@ -14,6 +14,7 @@ import java.sql.Connection;
 import java.sql.Statement;
 import java.time.Duration;
 import java.time.Instant;
+import stallbench.Batches;
 import stallbench.Messages;
 import stallbench.Messages.Document;
 import stallbench.Messages.Job;
@@ -74,7 +75,7 @@ public final class Adapter {
       source.setAutoCommit(false);
       OneTimeTask<Job> task = Tasks.oneTime(JOB).execute((instance, context) -> {});
       Scheduler scheduler = builder(source, task).commitWhenAutocommitDisabled(true).build();
-      Messages.serveBatches(jobs -> scheduler.scheduleBatch(jobs.stream().map(Adapter::instanceOf), Instant.now()));
+      Batches.serve(jobs -> scheduler.scheduleBatch(jobs.stream().map(Adapter::instanceOf), Instant.now()));
     }
   }
 

@@ -37,6 +37,10 @@ class AdapterError(Exception):
         self.code = code
 
 
+class JobsRefusedError(Exception):
+    """The adapter answered that the queue takes none of the batch's jobs."""
+
+
 def install_tables(library: Library, document: bytes, environment: Mapping[str, str]) -> None:
     """Let the library create its tables. If it fails, raises `NotCarriedOutError` with its output.
 
@@ -95,9 +99,11 @@ class AdapterProducer:
         return self._process.poll() is not None
 
     def enqueue(self, jobs: list[dict[str, object]]) -> None:
-        """Send a batch and wait for the answer; raises `AdapterError` unless the answer is `ok`."""
+        """Send a batch and wait for the answer; raises `JobsRefusedError` or `AdapterError` unless the answer is `ok`."""
         self._send(json.dumps({"jobs": jobs}).encode() + b"\n")
         answer = self._read(_is_answer)
+        if "refused" in answer:
+            raise JobsRefusedError(str(answer["refused"]))
         if not answer.get("ok"):
             raise AdapterError(str(answer["message"]), str(answer["error"]))
 
@@ -158,7 +164,7 @@ class AdapterProducer:
 
 def _is_answer(message: dict[str, Any]) -> bool:
     """Whether it is an answer to a batch; a library may print JSON objects, too."""
-    return message == {"ok": True} or set(message) == {"error", "message"}
+    return message == {"ok": True} or set(message) in ({"refused"}, {"error", "message"})
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -21,10 +21,10 @@ from stallbench.engines import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.crash_points import LIBRARY_WORKER_POINTS
 from stallbench.libraries import DEFINITION, Library, find_library
-from stallbench.libraries.adapter import AdapterError, AdapterProducer, install_tables
+from stallbench.libraries.adapter import AdapterError, AdapterProducer, JobsRefusedError, install_tables
 from stallbench.libraries.definition import Option
 from stallbench.libraries.installation import command_of, environment_of, require_installed
-from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions
+from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions, RefusedError
 from stallbench.queues.worker_command import WorkerCommand, name_connections
 from stallbench.records.endpoint import Endpoint
 
@@ -123,7 +123,10 @@ class LibraryQueue(Queue[QueueOptions]):
             self._producer = None
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
-        """Hand the jobs to the library's producer in one batch, and wait for its answer; raises an error of the engine's driver."""
+        """Hand the jobs to the library's producer in one batch, and wait for its answer.
+
+        Raises `RefusedError` if the adapter says that it took none of them, and otherwise an error of the engine's driver.
+        """
         self.unconfirmed_ids = numbers = list(islice(_job_numbers(), len(jobs)))
         batch = [
             {"n": number, "sum": zlib.crc32(f"{number}:{job.payload}".encode()), "payload": job.payload}
@@ -131,6 +134,8 @@ class LibraryQueue(Queue[QueueOptions]):
         ]
         try:
             self._running_producer().enqueue(batch)
+        except JobsRefusedError as refusal:
+            raise RefusedError(str(refusal)) from refusal
         except AdapterError as error:
             raise self._driver.make_error(error.code, str(error)) from error
         return numbers

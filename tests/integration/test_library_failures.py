@@ -13,7 +13,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import adapter, find_library
 from stallbench.libraries.installation import installation_of, require_installed
 from stallbench.processes.queue_client import opened_queue
-from stallbench.queues import NewJob
+from stallbench.queues import NewJob, RefusedError
 from stallbench.queues.library_queue import LibraryQueue
 from stallbench.run.backlog import take_final_snapshot
 from stallbench.waiting import wait_until
@@ -94,10 +94,27 @@ def test_a_producer_that_prints_garbage_is_understood_and_its_output_is_kept(
     assert_no_process_is_left(tmp_path)
 
 
-def test_a_producer_that_exits_or_refuses_is_an_error_of_the_driver(opened: Opened) -> None:
+def test_a_producer_that_exits_is_an_error_of_the_driver(opened: Opened) -> None:
     queue = opened(produce="sys.exit(3)")
     with pytest.raises(psycopg.Error, match=r"^the producer of Shop has ended with exit code 3$"):
         queue.prepare_to_enqueue()
+
+
+REFUSALS = """
+    from stallbench_contract import JobsRefusedError
+    def refuse(): raise JobsRefusedError("the outbox is full")
+    enqueue = shop.enqueue
+    shop.enqueue = lambda mails: refuse() if len(mails) > 1 else enqueue(mails)
+"""
+
+
+def test_jobs_that_the_application_refuses_are_not_in_its_queue(opened: Opened) -> None:
+    queue = opened(produce=REFUSALS)
+    queue.install()
+    with pytest.raises(RefusedError, match=r"^the outbox is full$"):
+        queue.enqueue([NewJob(payload="{}"), NewJob(payload="{}")])
+    ids = queue.enqueue([NewJob(payload="{}")])
+    assert [job_id for job_id, _ in queue.job_ids()] == list(ids)
 
 
 def test_a_queue_that_is_opened_again_does_not_use_a_number_twice(empty_on: EmptyOn, tmp_path: Path) -> None:

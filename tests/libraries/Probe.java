@@ -1,3 +1,4 @@
+import stallbench.Batches;
 import stallbench.Messages;
 import stallbench.Recorder;
 
@@ -6,12 +7,14 @@ public final class Probe {
   public static void main(String[] arguments) throws Exception {
     Recorder recorder = new Recorder(Messages.readDocument());
     recorder.ready();
-    Messages.serveBatches(
-        jobs ->
-            jobs.forEach(
-                job -> {
-                  recorder.work(job, "1");
-                  recorder.write("completed", job.n(), "1", "");
-                }));
+    Batches.serve(
+        jobs -> {
+          if (jobs.get(0).payload().equals("full")) throw new Batches.JobsRefused("the queue is full");
+          jobs.forEach(
+              job -> {
+                recorder.work(job, "1");
+                recorder.write("completed", job.n(), "1", "");
+              });
+        });
   }
 }

@@ -11,6 +11,9 @@ func main() {
 	recorder := contract.NewRecorder(contract.ReadDocument(nil))
 	recorder.Ready()
 	contract.ServeBatches(func(jobs []contract.Job) error {
+		if jobs[0].Payload == "full" {
+			return contract.JobsRefused("the queue is full")
+		}
 		for _, job := range jobs {
 			if err := recorder.Work(context.Background(), job, 1); err != nil {
 				return err

@@ -6,6 +6,7 @@ require __DIR__ . '/../../libraries/contract/php/stallbench_contract.php';
 $recorder = new Stallbench\Recorder(Stallbench\readDocument());
 $recorder->ready();
 Stallbench\serveBatches(function (array $jobs) use ($recorder) {
+    if ($jobs[0]['payload'] === 'full') throw new Stallbench\JobsRefused('the queue is full');
     foreach ($jobs as $job) {
         $recorder->work($job, 1);
         $recorder->write('completed', $job['n'], 1);

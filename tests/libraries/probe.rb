@@ -4,6 +4,8 @@ require_relative "../../libraries/contract/ruby/stallbench_contract"
 recorder = Stallbench::Recorder.new(Stallbench.read_document)
 recorder.ready
 Stallbench.serve_batches do |jobs|
+  raise Stallbench::JobsRefused, "the queue is full" if jobs[0]["payload"] == "full"
+
   jobs.each do |job|
     recorder.work(job, 1)
     recorder.write("completed", job["n"], 1)

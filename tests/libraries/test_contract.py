@@ -50,7 +50,7 @@ class Probe:
     def execute(self, *jobs: dict[str, Any]) -> dict[str, Any]:
         """Hand over jobs; returns the answer, empty if the adapter has ended."""
         self.hand_over(*jobs)
-        return self.read_message("ok", "error")
+        return self.read_message("ok", "refused", "error")
 
     def read_message(self, *keys: str) -> dict[str, Any]:
         """Return the next message with one of ``keys``; empty if the adapter ends before."""
@@ -113,6 +113,12 @@ def test_arguments_that_are_damaged_or_another_job_s_are_found(probe: Probe) -> 
     for damaged in ({**make_job(1), "n": 2}, {**make_job(1), "payload": '{"n":3}'}):
         assert "damaged" in probe.execute(damaged)["message"]
     assert [(event.event, *split_error(event.detail)) for event in probe.events()] == [("error", "DamagedArguments", "claim")] * 2
+
+
+def test_a_batch_that_the_adapter_refuses_is_answered_with_its_reason_and_the_next_one_is_taken(probe: Probe) -> None:
+    assert probe.execute(make_job(1, "full")) == {"refused": "the queue is full"}
+    assert probe.execute(make_job(2)) == {"ok": True}
+    assert {event.job_id for event in probe.events()} == {2}
 
 
 def test_a_text_of_several_lines_with_commas_stays_one_record(probe: Probe) -> None:

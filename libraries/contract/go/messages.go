@@ -64,7 +64,12 @@ func Send(message map[string]any) {
 	Must(0, json.NewEncoder(os.Stdout).Encode(message))
 }
 
-// ServeBatches calls enqueue with the arguments of each batch that the bench sends, and answers ok, or the error's code and message.
+// JobsRefused says why the queue takes none of the batch's jobs, for example because it is full.
+type JobsRefused string
+
+func (reason JobsRefused) Error() string { return string(reason) }
+
+// ServeBatches calls enqueue with the arguments of each batch that the bench sends, and answers ok, refused, or the error's code and message.
 func ServeBatches(enqueue func([]Job) error) {
 	Send(map[string]any{"ready": struct{}{}})
 	for input.More() {
@@ -73,6 +78,11 @@ func ServeBatches(enqueue func([]Job) error) {
 		err := enqueue(batch.Jobs)
 		if err == nil {
 			Send(map[string]any{"ok": true})
+			continue
+		}
+		var refusal JobsRefused
+		if errors.As(err, &refusal) {
+			Send(map[string]any{"refused": refusal.Error()})
 			continue
 		}
 		code := fmt.Sprintf("%T", err)

@@ -5,14 +5,11 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
-import java.sql.SQLException;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
 
 /**
- * stallbench's contract with an adapter in Java: reads the document, answers batches. {@link Recorder} records jobs, and carries out
- * job faults. Java's own library only. docs/add-a-library.md describes the contract.
+ * stallbench's contract with an adapter in Java: reads the document. {@link Batches} answers batches, {@link Recorder}
+ * records jobs and carries out job faults. Java's own library only. docs/add-a-library.md describes the contract.
  */
 public final class Messages {
   private static final BufferedReader INPUT = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -62,53 +59,18 @@ public final class Messages {
     }
   }
 
-  /** Enqueues a batch; an exception becomes an answer. */
-  public interface Enqueue {
-    void enqueue(List<Job> jobs) throws Exception;
+  public static Document readDocument() throws IOException {
+    return Document.parse(readLine());
   }
 
-  public static Document readDocument() throws IOException {
-    return Document.parse(INPUT.readLine());
+  /** Returns the next line of standard input; null at its end. */
+  static String readLine() throws IOException {
+    return INPUT.readLine();
   }
 
   /** Sends the bench a message: one JSON object on one line of standard output. */
   public static synchronized void send(Map<String, ?> message) {
     System.out.println(Json.format(message));
     System.out.flush();
-  }
-
-  /** Enqueues the jobs of each batch that the bench sends, and answers ok, or the error's code and message. */
-  public static void serveBatches(Enqueue adapter) throws IOException {
-    send(Map.of("ready", Map.of()));
-    for (String line = INPUT.readLine(); line != null; line = INPUT.readLine()) {
-      try {
-        adapter.enqueue(readJobs(line));
-        send(Map.of("ok", true));
-      } catch (Exception error) {
-        send(Map.of("error", code(error), "message", String.valueOf(error.getMessage()).replaceAll("\\s+", " ")));
-      }
-    }
-  }
-
-  private static List<Job> readJobs(String line) {
-    List<Job> jobs = new ArrayList<>();
-    for (Object each : (List<?>) ((Map<?, ?>) Json.parse(line)).get("jobs")) {
-      Map<?, ?> job = (Map<?, ?>) each;
-      jobs.add(new Job((Long) job.get("n"), (Long) job.get("sum"), (String) job.get("payload")));
-    }
-    return jobs;
-  }
-
-  /** Returns the server's code: the number of MariaDB and MySQL if there is one, or the SQLSTATE; else the error's class. */
-  private static String code(Throwable error) {
-    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
-      if (cause instanceof SQLException ofServer && ofServer.getErrorCode() != 0) {
-        return String.valueOf(ofServer.getErrorCode());
-      }
-      if (cause instanceof SQLException ofServer && ofServer.getSQLState() != null) {
-        return ofServer.getSQLState();
-      }
-    }
-    return error.getClass().getSimpleName();
   }
 }

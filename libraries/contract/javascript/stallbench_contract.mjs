@@ -8,9 +8,9 @@ import readline from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import zlib from "node:zlib";
 
-import { Faults, JobFailed, send } from "./stallbench_faults.mjs";
+import { Faults, JobFailed, JobsRefused, send } from "./stallbench_faults.mjs";
 
-export { JobFailed, send };
+export { JobFailed, JobsRefused, send };
 
 const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
@@ -71,11 +71,16 @@ export class Recorder {
   }
 }
 
-/** Calls `enqueue` with the arguments of each batch that the bench sends, and answers ok, or the error's code and message. */
+/** Calls `enqueue` with the arguments of each batch that the bench sends, and answers ok, refused, or the error's code and message. */
 export async function serveBatches(enqueue) {
   send({ ready: {} });
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
-    const answer = await enqueue(JSON.parse(line.value).jobs).then(() => ({ ok: true }), (error) => error);
-    send(answer.ok ? answer : { error: answer.code ?? answer.name, message: String(answer.message).replaceAll(/\s+/g, " ") });
+    send(await enqueue(JSON.parse(line.value).jobs).then(() => ({ ok: true }), answerOf));
   }
+}
+
+/** Returns the answer to a batch whose jobs were refused, or whose enqueueing failed. */
+function answerOf(error) {
+  if (error instanceof JobsRefused) return { refused: error.message };
+  return { error: error.code ?? error.name, message: String(error.message).replaceAll(/\s+/g, " ") };
 }

@@ -13,6 +13,9 @@ export function send(message) {
 /** The job fails, as after an error in the application's code. */
 export class JobFailed extends Error {}
 
+/** The queue takes none of the batch's jobs, for example because it is full. */
+export class JobsRefused extends Error {}
+
 /** The signal and the announcement of what happens at a crash point. */
 const CRASHES = { kill: ["SIGKILL", "killed"], pause: ["SIGSTOP", "stopped"] };
 

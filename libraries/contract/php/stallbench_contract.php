@@ -75,13 +75,15 @@ function pause(float $duration_s): void {
     }
 }
 
-/** Calls `$enqueue` with the arguments of each batch that the bench sends, and answers ok, or the error's code and message. */
+/** Calls `$enqueue` with the arguments of each batch that the bench sends, and answers ok, refused, or the error's code and message. */
 function serveBatches(callable $enqueue): void {
     send(['ready' => (object) []]);
     while (($line = fgets(STDIN)) !== false) {
         try {
             $enqueue(json_decode($line, true, flags: JSON_THROW_ON_ERROR)['jobs']);
             send(['ok' => true]);
+        } catch (JobsRefused $refusal) {
+            send(['refused' => $refusal->getMessage()]);
         } catch (\Throwable $error) {
             send(['error' => codeOf($error), 'message' => trim(preg_replace('/\s+/', ' ', $error->getMessage()))]);
         }

@@ -13,6 +13,9 @@ function send(array $message): void {
 /** The job fails, as after an error in the application's code. */
 class JobFailed extends \RuntimeException {}
 
+/** The queue takes none of the batch's jobs, for example because it is full. */
+class JobsRefused extends \RuntimeException {}
+
 /** The signal and the announcement of what happens at a crash point. */
 const CRASHES = ['kill' => [SIGKILL, 'killed'], 'pause' => [SIGSTOP, 'stopped']];
 

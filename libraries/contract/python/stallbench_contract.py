@@ -11,7 +11,7 @@ import sys
 import time
 import zlib
 
-from stallbench_faults import Faults, JobFailedError, send
+from stallbench_faults import Faults, JobFailedError, JobsRefusedError, send
 
 
 def read_document():
@@ -78,11 +78,13 @@ class Recorder:
 
 
 def serve_batches(enqueue):
-    """Call ``enqueue`` with the arguments of each batch that the bench sends, and answer ok, or the error's code and message."""
+    """Call ``enqueue`` with the arguments of each batch that the bench sends, and answer ok, refused, or the error's code and message."""
     send(ready={})
     for line in sys.stdin:
         try:
             enqueue(json.loads(line)["jobs"])
             send(ok=True)
+        except JobsRefusedError as refusal:
+            send(refused=str(refusal))
         except Exception as error:  # noqa: BLE001 - any error of the library is an answer
             send(error=getattr(error, "sqlstate", None) or type(error).__name__, message=" ".join(str(error).split()))

@@ -20,6 +20,10 @@ class JobFailedError(Exception):
     """The job fails, as after an error in the application's code."""
 
 
+class JobsRefusedError(Exception):
+    """The queue takes none of the batch's jobs, for example because it is full."""
+
+
 def send(**message):
     """Send the bench a message: one JSON object on one line of standard output."""
     sys.stdout.write(json.dumps(message) + "\n")

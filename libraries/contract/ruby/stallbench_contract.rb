@@ -63,13 +63,15 @@ module Stallbench
     end
   end
 
-  # Calls the block with the arguments of each batch that the bench sends, and answers ok, or the error's code and message.
+  # Calls the block with the arguments of each batch that the bench sends, and answers ok, refused, or the error's code and message.
   def self.serve_batches(code_of = ->(error) { error.class.name })
     send_message(ready: {})
     while (line = $stdin.gets)
       begin
         yield JSON.parse(line)["jobs"]
         send_message(ok: true)
+      rescue JobsRefused => refusal
+        send_message(refused: refusal.message)
       rescue StandardError => error
         send_message(error: code_of.call(error).to_s, message: error.message.split.join(" "))
       end

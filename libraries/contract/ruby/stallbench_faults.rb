@@ -9,6 +9,10 @@ module Stallbench
   class JobFailed < StandardError
   end
 
+  # The queue takes none of the batch's jobs, for example because it is full.
+  class JobsRefused < StandardError
+  end
+
   # The signal and the announcement of what happens at a crash point.
   CRASHES = { "kill" => %w[KILL killed], "pause" => %w[STOP stopped] }.freeze
 
