@@ -56,7 +56,7 @@ class DeployOptions(FaultOptions):
         alias="max_restart_after",
         gt=0,
         le=600,
-        description="back-off: the delay doubles with each further restart of the same worker, up to this; none: it stays the same",
+        description="backoff: the delay doubles with each further restart of the same worker, up to this; none: it stays the same",
     )
     restart_jitter: bool = Field(default=False, description="whether each delay is drawn between zero and the whole delay")
 

@@ -1,4 +1,7 @@
-"""Runs the verbs of an adapter that the bench waits for: ``install``, and ``produce``, which answers each batch."""
+"""Runs the verbs of an adapter that the bench waits for: ``install``, and ``produce``, which answers each batch.
+
+The verb ``work`` is a worker process of the run: `stallbench.run.load` starts it with the command of `stallbench.queues.library_queue`.
+"""
 
 from __future__ import annotations
 

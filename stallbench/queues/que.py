@@ -154,7 +154,7 @@ class Que(PostgresQueue[QueOptions]):
         self.execute("unlock_job", claim.handle[-1])
 
     def fail(self, claim: Claim, error: str) -> None:
-        """Delay the job by Que's back-off, then unlock it."""
+        """Delay the job by Que's backoff, then unlock it."""
         failures = claim.attempt or 1
         self.execute(
             "set_error",

@@ -153,7 +153,7 @@ class Workers(Section):
         alias="max_poll",
         gt=0,
         le=3600,
-        description="back-off: the pause doubles after each claim in a row that found no job, up to this; none: it stays the same",
+        description="backoff: the pause doubles after each claim in a row that found no job, up to this; none: it stays the same",
     )
 
 

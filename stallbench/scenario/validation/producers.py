@@ -1,4 +1,7 @@
-"""Validates the section ``[producers]`` against other sections."""
+"""Validates the section ``[producers]`` against other sections.
+
+Types and bounds of its keys are in `stallbench.scenario.sections`.
+"""
 
 from __future__ import annotations
 
