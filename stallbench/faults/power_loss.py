@@ -33,14 +33,14 @@ class PowerLoss(Outage):
 
     def take_down(self, server: Server, process: Process) -> None:
         """Kill the server, and drop what is unsynced."""
-        self._disk = self._require_disk(server)
         server.control.kill()
         # A power failure also clears shared memory. The server would remove it only if its pid file still existed.
         remove_shared_memory(self._disk.path_from_outside / _PID_FILE)
         self._dropped = self._disk.lose_power()
 
     def inject(self) -> Evidence:
-        """Take the server down and count what was dropped."""
+        """Take the server down and count what was dropped. Nothing is taken down if its disk cannot drop anything."""
+        self._disk = self._require_disk(self.context.cluster.server(self.on))
         return super().inject() | (self._dropped or {})
 
     def _require_disk(self, server: Server) -> VolatileDisk:

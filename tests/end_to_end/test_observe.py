@@ -30,6 +30,7 @@ from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
 from tests.end_to_end.conftest import Bench, RunHere
 from tests.integration.engines import PrivateServers, private_servers
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 
@@ -274,7 +275,7 @@ def test_prometheus_gets_what_the_server_dashboard_asks_for(server: Endpoint, tm
 
         assert wait_until(is_all_served, within_s=60, every_s=0.5), f"not served: {wanted - served}"
         (targets,) = (tmp_path / "targets").glob("*.json")
-        (target,) = json.loads(targets.read_text())
+        (target,) = wait_for(lambda: json.loads(targets.read_text()), "the address in the file, which is empty at first")
         assert target["targets"] == [address]
         assert target["labels"]["scenario"] == "observe"
         process.send_signal(signal.SIGINT)
