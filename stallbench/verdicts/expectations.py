@@ -13,6 +13,9 @@ _SEVERITY_OF_EXCESS = {
 }
 """How severe it is that a measure exceeds its upper bound: such an expectation replaces the check that would have failed otherwise."""
 
+_BUSIER_BY_PERCENT = 20.0
+"""By how much more the host's CPUs must be in use than in the other phase to be named beside a ratio of times or rates that fails."""
+
 
 class Expectations(Check):
     """Compares each ``[[expect]]`` of the scenario with the table of phases."""
@@ -47,15 +50,31 @@ class Expectations(Check):
             found = f"{compared:.2f} times {relative_to} ({found} against {format_value(base, unit)})"
         is_too_low = expectation.at_least is not None and compared < expectation.at_least
         is_too_high = expectation.at_most is not None and compared > expectation.at_most
+        fails = is_too_low or is_too_high
+        machine = _describe_busier_machine(run, expectation, unit) if fails else ""
         return self.finding(
-            "fail" if is_too_low or is_too_high else "pass",
+            "fail" if fails else "pass",
             subject,
-            f"{subject} is {found}; expected {expected}",
+            f"{subject} is {found}; expected {expected}{machine}",
             severity=_SEVERITY_OF_EXCESS.get(measure, self.severity) if is_too_high else self.severity,
             expected=expected,
             found=found,
             because=because,
         )
+
+
+def _describe_busier_machine(run: RunTables, expectation: Expectation, unit: str) -> str:
+    """Say that the machine was busier than in the other phase, to follow a reason; empty if it was not, or if the measure is no time or rate.
+
+    Whether that is the cause is not known: a queue that degrades uses more processor time, too.
+    """
+    phase, other = expectation.phase, expectation.relative_to
+    if other is None or unit.rpartition("/")[-1] not in ("ms", "s"):
+        return ""
+    here, there = (run.metric("cpu_percent", "mean", name) for name in (phase, other))
+    if here is None or there is None or here < there + _BUSIER_BY_PERCENT:
+        return ""
+    return f". The machine's CPUs were {here:.0f} % in use in {phase or 'the whole run'}, and {there:.0f} % in {other}"
 
 
 def _format_bounds(expectation: Expectation, unit: str) -> str:

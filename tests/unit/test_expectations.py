@@ -43,6 +43,28 @@ def test_a_relative_expectation_is_a_ratio_to_the_other_phase(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    ("metric", "bounds", "busy", "is_named"),
+    [
+        ("claim_ms.p50", {"at_most": 2}, (46.0, 99.6), True),
+        ("completed.rate", {"at_most": 2}, (46.0, 99.6), True),
+        ("claim_ms.p50", {"at_most": 2}, (46.0, 60.0), False),
+        ("claim_ms.p50", {"at_most": 5}, (46.0, 99.6), False),
+        ("dead_tuples.max", {"at_most": 2}, (46.0, 99.6), False),
+    ],
+    ids=["time", "rate", "the machine was about as busy", "the expectation holds", "count"],
+)
+def test_a_ratio_of_times_or_rates_that_fails_on_a_machine_that_became_busier_says_so(
+    tmp_path: Path, metric: str, bounds: dict[str, float], busy: tuple[float, float], is_named: bool
+) -> None:
+    record = make_record_with_expectation(metric=metric, phase="recovered", relative_to="baseline", **bounds)
+    values = {("baseline", metric): 1.0, ("recovered", metric): 3.0}
+    values |= {("baseline", "cpu_percent.mean"): busy[0], ("recovered", "cpu_percent.mean"): busy[1]}
+    finding = find_of(make_run(tmp_path, record, phases=make_phases(values)), "expectations")
+    assert finding.reason.endswith("The machine's CPUs were 100 % in use in recovered, and 46 % in baseline") == is_named
+    assert ("CPUs" in finding.reason) == is_named
+
+
+@pytest.mark.parametrize(
     ("values", "reason"),
     [
         ({}, "claim_ms.p95 in longtx: it was not measured"),
