@@ -18,6 +18,13 @@ def clean(
             "--reports", help="Also delete the folders of all runs, comparisons, soaks and limits, and folders that contain runs."
         ),
     ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget",
+            help="Also remove the record of what dead runs changed on external servers, if it cannot be undone: the servers no longer exist.",
+        ),
+    ] = False,
 ) -> None:
     """Remove the processes, servers and temporary folders of runs whose bench was killed. Active runs are not affected.
 
@@ -25,8 +32,9 @@ def clean(
 
         stallbench clean
         stallbench clean --reports
+        stallbench clean --forget
     """
     from stallbench.processes.reaper import remove_leftovers
 
-    for sentence in remove_leftovers(runs, delete_runs=reports) or ["nothing was left behind"]:
+    for sentence in remove_leftovers(runs, delete_runs=reports, forget=forget) or ["nothing was left behind"]:
         print(sentence)

@@ -177,10 +177,10 @@ def mark_aborted(record: Path, reason: str) -> bool:
     return True
 
 
-def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
+def remove_leftovers(runs: Path, *, delete_runs: bool = False, forget: bool = False) -> list[str]:
     """Remove what dead runs left behind and return one sentence for each action; active runs are not touched.
 
-    ``delete_runs``: also delete all recorded runs below ``runs``.
+    ``delete_runs``: also delete all recorded runs below ``runs``. ``forget``: also remove cleanup journals that cannot be carried out.
     """
     done = []
     for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
@@ -190,8 +190,13 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False) -> list[str]:
         marked = find_marked(owner["token"], scratch)
         reap(owner["token"], scratch)
         if remaining := run_cleanup_journal(scratch):
-            done += [*remaining, f"kept {scratch} with the cleanup journal: run `stallbench clean` again to retry"]
-            continue
+            done += remaining
+            if not forget:
+                done.append(
+                    f"kept {scratch} with the cleanup journal: run `stallbench clean` again to retry, "
+                    "or with --forget if the servers no longer exist"
+                )
+                continue
         remove_scratch(scratch)
         done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
     for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SPARK_PREFIX}*")):

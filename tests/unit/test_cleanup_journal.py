@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from uuid import uuid4
 
+import pytest
 from pydantic import SecretStr
 
 from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.processes.reaper import CLEANUP_JOURNAL, remove_leftovers
+from stallbench.processes.reaper import CLEANUP_JOURNAL, OWNER_FILE, remove_leftovers
 from stallbench.records.endpoint import Endpoint
 
 NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database="queues", user="me", password=SecretStr("secret"))
@@ -60,3 +63,22 @@ def test_the_folder_of_a_pipeline_whose_process_has_ended_is_removed(tmp_path: P
     assert left.exists()
     assert f"removed {left} of a pipeline that is dead" in remove_leftovers(tmp_path)
     assert not left.exists()
+
+
+def test_what_a_dead_run_changed_on_servers_that_no_longer_exist_is_named_until_the_user_says_to_forget_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    scratch, token = tmp_path / "stallbench-dead", uuid4().hex
+    scratch.mkdir()
+    (scratch / OWNER_FILE).write_text(json.dumps({"token": token, "pid": 2**22, "process_started_s": 0}))
+    CleanupJournal(scratch).record_database("primary", NOBODY_LISTENS)
+    for _ in range(2):
+        still_there, kept = remove_leftovers(tmp_path / "runs")
+        assert still_there.startswith("the queue's tables are still in database queues on primary: ")
+        assert kept.endswith("run `stallbench clean` again to retry, or with --forget if the servers no longer exist")
+        assert scratch.exists()
+    named, removed = remove_leftovers(tmp_path / "runs", forget=True)
+    assert named == still_there
+    assert removed == f"removed {scratch} and 0 processes of a run whose bench is dead"
+    assert not scratch.exists()
