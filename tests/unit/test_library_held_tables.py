@@ -95,7 +95,7 @@ def test_the_cost_of_dead_tuples_is_empty_if_it_was_not_measured(tmp_path: Path,
 
 def test_a_library_that_does_not_run_on_the_engine_has_a_row_with_the_reason(tmp_path: Path, page: Path) -> None:
     make_comparison(
-        tmp_path, "20260101", {"laravel": 150.0, "celery": 110.0}, "own", ["phases.longtx.jobs=10_000"], "longtx-innodb"
+        tmp_path, "20260101", {"laravel": 150.0, "celery": 110.0}, "own", ["phases.longtx.jobs=6_000"], "longtx-innodb"
     )
     write(tmp_path, page)
     rows = read_cells(read_section(page, "longtx-innodb"))
