@@ -11,6 +11,7 @@ from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.queue_client import opened_queue
 from tests.integration.faulty_run import FaultyRun, faulty_run
+from tests.integration.observed import finding_about, look_at
 
 pytestmark = pytest.mark.integration
 
@@ -44,6 +45,9 @@ def test_the_queue_s_table_waits_until_the_workers_are_free_again(run: FaultyRun
     before = ask(run, _VACUUMS)
     run.wait_until(lambda: ask(run, _DEAD)[0] > 300, "dead rows")
     assert ask(run, _VACUUMS) == before
+    observed = finding_about(look_at(run.cluster.server("primary").direct), "The only autovacuum worker is busy")
+    assert "due for a vacuum: " in observed.sentence
+    assert "skip_locked_jobs" in observed.sentence
     record = run.end_faults()
     assert record.active_to_end is True, record.why_ended
     assert ask(run, _TABLES) == (0,)

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.observe.subject import Severity
 from stallbench.records.events import Event
 from tests.integration.faulty_run import faulty_run
+from tests.integration.observed import finding_about, look_at
 
 pytestmark = pytest.mark.integration
 
@@ -20,6 +22,9 @@ def test_writes_are_refused_until_the_holder_is_removed_and_the_databases_are_fr
         run.wait_until_jobs_complete()
         struck = run.inject("wraparound", ended_after="0s")
         assert HALF - 4_000_000 < struck.evidence["age"] < HALF
+        observed = finding_about(look_at(run.cluster.server("primary").direct), "left until the server refuses to write")
+        assert observed.severity is Severity.CRITICAL
+        assert observed.statement == "VACUUM (FREEZE, SKIP_LOCKED);"
         run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the end of the fault", within_s=180)
         ended = run.faults()[-1]
         assert ended.active_to_end

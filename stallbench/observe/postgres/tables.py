@@ -121,13 +121,14 @@ class TablesSubject(Subject):
         overdue = tables[0].overdue_tables if tables else 0
         if overdue and len(workers) >= most:
             names = ", ".join(table.name for table in tables if table.is_overdue)
+            all_workers = "The only autovacuum worker is" if most == 1 else f"All {most} autovacuum workers are"
             busy = "; ".join(f"{one.doing or 'busy'} for {format_age(one.busy_s)}" for one in workers)
             findings.append(
                 Finding(
                     severity=Severity.WARNING,
                     subject=self.name,
                     about="autovacuum workers",
-                    sentence=f"All {most} autovacuum workers are busy ({busy}), and {format_plural(overdue, 'table')} "
+                    sentence=f"{all_workers} busy ({busy}), and {format_plural(overdue, 'table')} "
                     f"{'is' if overdue == 1 else 'are'} due for a vacuum: {names}.",
                     statement=f"VACUUM {next((table.name for table in tables if table.is_overdue), '')};",
                     caution="needs no autovacuum worker; removes nothing while the horizon is held",
@@ -184,6 +185,9 @@ class TablesSubject(Subject):
         if table.in_vacuum:
             vacuumed += ", another one is running"
         statement = look.known.holder_statement if holder else f"VACUUM {table.name};"
+        caution = "" if holder else "reads and writes the whole table once"
+        if could_not and not holder:
+            caution += "; removes only rows that no open transaction can see any more"
         return Finding(
             severity=Severity.CRITICAL if table.oid in wanted else Severity.WARNING,
             subject=self.name,
@@ -192,7 +196,7 @@ class TablesSubject(Subject):
             f"{vacuumed}{could_not}.",
             because="each claim reads past dead rows" if table.oid in wanted else "",
             statement=statement,
-            caution="" if holder else "reads and writes the whole table once",
+            caution=caution,
         )
 
     def _row(self, table: TableCounts, at_s: float) -> tuple[str, ...]:

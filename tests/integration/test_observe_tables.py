@@ -1,0 +1,165 @@
+"""What `stallbench observe` says about a queue's table, its vacuums, its claim statement and transaction ids, against figures that the tests know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from stallbench.engines.postgres import connect
+from stallbench.observe.observer import Observation
+from stallbench.observe.subject import Severity
+from stallbench.processes.queue_client import opened_queue
+from stallbench.queues import NewJob
+from tests.integration.conftest import Connection, TestDatabase
+from tests.integration.observed import cannot_see, finding_about, look_at, observer_of, section_of, text_of
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.integration
+
+OpenConnection = Callable[..., Connection]
+DEAD = 12_000
+LEFT = 3
+COUNTED = "SELECT pg_stat_get_dead_tuples('que_jobs'::regclass)"
+
+
+@pytest.fixture
+def que(database: TestDatabase) -> TestDatabase:
+    """A database with Que's table, and statements that are counted."""
+    with opened_queue("que", {}, database.direct, "fixture") as queue:
+        queue.install()
+    with connect(database.direct, "fixture") as admin:
+        admin.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+    return database
+
+
+@pytest.fixture
+def holder(que: TestDatabase, open_connection: OpenConnection) -> Connection:
+    """A session whose snapshot keeps all rows that die from now on."""
+    session = open_connection(que.direct, "report")
+    session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    session.execute("SELECT count(*) FROM que_jobs")
+    return session
+
+
+def let_rows_die(database: TestDatabase) -> None:
+    """Enqueue jobs of a kilobyte, delete all but the last few, and wait until the server has counted the dead rows."""
+    with connect(database.direct, "load") as client:
+        client.execute(
+            "INSERT INTO que_jobs (job_class, args) SELECT 'job', json_build_array(repeat('x', 1000)) "
+            f"FROM generate_series(1, {DEAD + LEFT})"
+        )
+        client.execute(f"DELETE FROM que_jobs WHERE job_id <= (SELECT max(job_id) - {LEFT} FROM que_jobs)")
+    wait_for(lambda: ask(database, COUNTED) >= DEAD, "the count of dead rows")
+
+
+def ask(database: TestDatabase, question: str) -> int:
+    with connect(database.direct, "test") as client:
+        row = client.execute(question).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def vacuum(database: TestDatabase) -> None:
+    with connect(database.direct, "vacuum") as client:
+        client.execute("VACUUM que_jobs")
+
+
+def row_of_the_table(observation: Observation) -> dict[str, str]:
+    section = section_of(observation, "Tables")
+    (row,) = [row for row in section.rows if row[0].endswith("que_jobs")]
+    return dict(zip(section.columns, row, strict=True))
+
+
+def test_dead_rows_that_a_vacuum_could_not_remove_are_named_with_what_keeps_them(
+    que: TestDatabase, holder: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_rows_die(que)
+    with observer_of(que.direct) as observer:
+        before = observer.look()
+        assert "what vacuums before this observation could not remove" in cannot_see(before)
+        vacuum(que)
+        young = observer.look(reads_everything=True)
+        for threshold in ("BRIEF_S", "LONG_TRANSACTION_S"):
+            monkeypatch.setattr(f"stallbench.observe.postgres.horizon.{threshold}", 0.0)
+
+        def find_blamed() -> Observation | None:
+            """The replica's feedback may be a moment older than the holder."""
+            observation = observer.look(reads_everything=True)
+            is_blamed = finding_about(observation, "that it could not remove").statement.startswith("SELECT")
+            return observation if is_blamed else None
+
+        after = wait_for(find_blamed, "the holder")
+    row = row_of_the_table(after)
+    assert (row["live rows"], row["dead rows"], row["it left"]) == (str(LEFT), "12,000", "12,000")
+    assert row["due at"].endswith("(overdue)")
+    assert row["last vacuum"].endswith(" ago")
+    finding = finding_about(after, "que_jobs has 12,000 dead rows beside 3 live rows")
+    assert finding.severity is Severity.CRITICAL
+    assert "and left 12,000 dead rows that it could not remove" in finding.sentence
+    assert finding.statement == f"SELECT pg_terminate_backend({holder.info.backend_pid});"
+    assert "overdue for a vacuum" in text_of(section_of(after, "Tables"))
+    finding = finding_about(young, "that it could not remove")
+    assert finding.statement.startswith("VACUUM "), "a transaction that began just now is not blamed"
+    assert "removes only rows that no open transaction can see any more" in finding.caution
+
+
+def test_a_table_that_stays_large_after_its_dead_rows_are_removed_is_shown_as_bloat(que: TestDatabase) -> None:
+    let_rows_die(que)
+    with connect(que.direct, "more") as client:
+        client.execute(
+            "INSERT INTO que_jobs (job_class, args) VALUES ('job', '[]')"
+        )  # at the end, so that no page can be cut off
+
+    def is_removed() -> bool:
+        vacuum(que)
+        return ask(que, COUNTED) == 0
+
+    wait_for(is_removed, "a vacuum that removes them: another database's transaction, or the replica, may hold the horizon")
+    with connect(que.direct, "analyze") as client:
+        client.execute("ANALYZE que_jobs")
+    row = row_of_the_table(look_at(que.direct))
+    size = ask(que, "SELECT pg_relation_size('que_jobs')")
+    assert size > DEAD * 1000
+    assert row["dead rows"] == "0"
+    assert row["bloat"].startswith("about ")
+    assert row["bloat"].removeprefix("about ") == row["size"], "four rows are lost in the rounding"
+
+
+def test_a_table_without_autovacuum_is_never_due(que: TestDatabase) -> None:
+    with connect(que.direct, "admin") as admin:
+        admin.execute("ALTER TABLE que_jobs SET (autovacuum_enabled = off)")
+    let_rows_die(que)
+    assert row_of_the_table(look_at(que.direct))["due at"] == "off"
+
+
+def test_a_claim_that_reads_more_pages_than_earlier_is_named_with_both(que: TestDatabase, holder: Connection) -> None:
+    with opened_queue("que", {}, que.direct, "worker") as queue:
+        queue.enqueue([NewJob(payload="{}")] * 20)
+        for _ in range(10):
+            (claim,) = queue.claim()
+            queue.complete(claim)
+        with observer_of(que.direct) as observer:
+            observer.look()
+            let_rows_die(que)
+            for _ in range(LEFT):
+                (claim,) = queue.claim()
+                queue.complete(claim)
+            observation = observer.look(reads_everything=True)
+    section = section_of(observation, "Statements")
+    (row,) = [row for row in section.rows if row[0].startswith("claim: ")]
+    now, earlier = (int(cell.replace(",", "")) for cell in row[-2:])
+    assert now > 200 > earlier
+    finding = finding_about(observation, "The claim statement takes")
+    assert f"reads {row[-2]} buffers (8 kB) per call" in finding.sentence
+    assert f"times as many as earlier ({row[-1]})" in finding.sentence
+    assert "until this observation began" in text_of(section)
+
+
+def test_the_distance_to_wraparound_is_that_of_the_oldest_database(que: TestDatabase) -> None:
+    section = section_of(look_at(que.direct), "Wraparound")
+    (sentence,) = section.sentences
+    left = int(sentence.partition(" transaction ids left")[0].replace(",", ""))
+    oldest = ask(que, "SELECT max(age(datfrozenxid)) FROM pg_database")
+    assert left == pytest.approx(2**31 - 3_000_000 - oldest, abs=1_000)
+    assert not section.findings
