@@ -22,7 +22,7 @@ from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.observe.expectations import PHASE
 from stallbench.observe.sampled_metrics import SampledRun
-from stallbench.processes.queue_client import open_queue, opened_queue
+from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.ports import find_free_port
@@ -234,26 +234,6 @@ def assert_the_pipeline_finds_the_same(bench: Bench, folder: Path) -> None:
                 assert sampled.metric(measure.name, statistic, PHASE) == equal, f"{measure.name}.{statistic}"
                 compared += expected is not None
     assert compared > 50
-
-
-def test_a_mariadb_server_is_reported_and_judged(servers: PrivateServers, bench: Bench, tmp_path: Path) -> None:
-    expectations = tmp_path / "expectations.toml"
-    expectations.write_text(EXPECTATIONS)
-    with servers.empty("mariadb") as endpoint, opened_queue("laravel", {}, endpoint, "fixture") as queue:
-        queue.install()
-        queue.enqueue([NewJob(payload="{}")] * 5)
-        with queue.connection.cursor() as cursor:
-            cursor.execute("GRANT SELECT, PROCESS ON *.* TO reader@'127.0.0.1' IDENTIFIED BY 'secret'")
-        address = f"mariadb://reader@{endpoint.host}:{endpoint.port}/{endpoint.database}"
-        password = {"MYSQL_PWD": "secret"}
-        done = run("--dsn", address, "--once", **password)
-        assert done.returncode == 0, done.stderr
-        assert "Who holds purge back" in done.stdout
-        arguments = ("--dsn", address, "--for", "4s", "--every", "1s", "--expect", str(expectations))
-        out, err = bench.start("observe", *arguments, environment=password).communicate(timeout=120)
-    assert "FAIL  depth.last in the whole run is 5; expected at most 2" in out, out + err
-    (folder,) = bench.runs.glob("*-observe")
-    assert json.loads((folder / "verdict.json").read_text())["verdict"] == "fail"
 
 
 def test_a_server_that_goes_away_before_the_end_does_not_pass(servers: PrivateServers, bench: Bench, tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""`stallbench observe` on MariaDB, as a user starts it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stallbench.processes.queue_client import opened_queue
+from stallbench.queues import NewJob
+from tests.end_to_end.conftest import Bench
+from tests.end_to_end.test_observe import EXPECTATIONS, run
+from tests.integration.engines import private_servers
+
+pytestmark = pytest.mark.end_to_end
+
+
+def test_a_mariadb_server_is_reported_and_judged(bench: Bench, tmp_path: Path) -> None:
+    expectations = tmp_path / "expectations.toml"
+    expectations.write_text(EXPECTATIONS)
+    with (
+        private_servers(tmp_path) as servers,
+        servers.empty("mariadb") as endpoint,
+        opened_queue("laravel", {}, endpoint, "fixture") as queue,
+    ):
+        queue.install()
+        queue.enqueue([NewJob(payload="{}")] * 5)
+        with queue.connection.cursor() as cursor:
+            cursor.execute("GRANT SELECT, PROCESS ON *.* TO reader@'127.0.0.1' IDENTIFIED BY 'secret'")
+        address = f"mariadb://reader@{endpoint.host}:{endpoint.port}/{endpoint.database}"
+        password = {"MYSQL_PWD": "secret"}
+        done = run("--dsn", address, "--once", **password)
+        assert done.returncode == 0, done.stderr
+        assert "Who holds purge back" in done.stdout
+        arguments = ("--dsn", address, "--for", "4s", "--every", "1s", "--expect", str(expectations))
+        out, err = bench.start("observe", *arguments, environment=password).communicate(timeout=120)
+    assert "FAIL  depth.last in the whole run is 5; expected at most 2" in out, out + err
+    (folder,) = bench.runs.glob("*-observe")
+    assert json.loads((folder / "verdict.json").read_text())["verdict"] == "fail"
