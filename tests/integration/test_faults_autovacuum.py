@@ -9,9 +9,11 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
+from stallbench.observe.subject import Finding
 from stallbench.processes.queue_client import opened_queue
 from tests.integration.faulty_run import FaultyRun, faulty_run
-from tests.integration.observed import finding_about, look_at
+from tests.integration.observed import look_at
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -38,6 +40,12 @@ def ask(run: FaultyRun, question: str) -> tuple[int, ...]:
     return row
 
 
+def find_busy_worker(run: FaultyRun) -> Finding | None:
+    """Return what `stallbench observe` says of it; none in the moment between two tables."""
+    findings = look_at(run.cluster.server("primary").direct).findings
+    return next((one for one in findings if one.sentence.startswith("The only autovacuum worker is busy")), None)
+
+
 def test_the_queue_s_table_waits_until_the_workers_are_free_again(run: FaultyRun) -> None:
     run.wait_until(lambda: ask(run, _VACUUMS)[0] > 0, "autovacuum at the queue's table")
     record = run.inject("autovacuum_starvation", tables=2)
@@ -45,7 +53,7 @@ def test_the_queue_s_table_waits_until_the_workers_are_free_again(run: FaultyRun
     before = ask(run, _VACUUMS)
     run.wait_until(lambda: ask(run, _DEAD)[0] > 300, "dead rows")
     assert ask(run, _VACUUMS) == before
-    observed = finding_about(look_at(run.cluster.server("primary").direct), "The only autovacuum worker is busy")
+    observed = wait_for(lambda: find_busy_worker(run), "the busy worker in an observation")
     assert "due for a vacuum: " in observed.sentence
     assert "skip_locked_jobs" in observed.sentence
     record = run.end_faults()
