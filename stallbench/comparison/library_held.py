@@ -26,7 +26,7 @@ HELD = "longtx"
 JOBS = {f"phases.{HELD}.jobs": 10_000}
 """How long the phase lasts, as the page states: how much a library degrades depends on it."""
 JOBS_ON_MARIADB = {f"phases.{HELD}.jobs": 6_000}
-"""Fewer, because the libraries that run there complete fewer jobs in the three minutes that the phase may last."""
+"""As the page states. With this number and with `JOBS`, the phase lasted its minimum of a minute for each library that runs there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
