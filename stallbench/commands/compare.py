@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, cast, get_args
 
@@ -22,7 +23,7 @@ from stallbench.errors import (
     EXIT_PASS,
     BadInputError,
 )
-from stallbench.run.folder import RUNS
+from stallbench.run.folder import COMPARISON, RUNS, find_comparison_folder
 
 if TYPE_CHECKING:
     from stallbench.comparison.plan import Load
@@ -62,6 +63,15 @@ def compare(
     repeat: RoundsOption = 3,
     seed: SeedOption = None,
     set_: SetOption = None,
+    continue_: Annotated[
+        str | None,
+        typer.Option(
+            "--continue",
+            metavar="COMPARISON",
+            help="Carry out what an earlier comparison lacks: the runs of an interrupted one, those that could not be carried out, and further "
+            "rounds up to --repeat. Its folder or name; all other settings are its own.",
+        ),
+    ] = None,
     table: Annotated[
         bool,
         typer.Option(
@@ -86,12 +96,21 @@ def compare(
         stallbench compare longtx --variants control,skip_locked --repeat 5
         stallbench compare longtx --libraries all --load own
         stallbench compare longtx --variants control,skip_locked --repeat 5 --against baseline.json
+        stallbench compare --continue 20261121T031258Z-compare-longtx --repeat 5
         stallbench compare --table
     """
     if table:
         _write_tables_and_exit(scenario, runs)
+    if continue_ is not None:
+        given = {"SCENARIO": scenario, "--variants": variants, "--libraries": libraries, "--seed": seed, "--set": set_}
+        _continue_and_exit(
+            continue_,
+            repeat,
+            runs,
+            [name for name, value in {**given, "--load": load != "common", "--against": against}.items() if value],
+        )
     if scenario is None:
-        raise BadInputError("compare needs a SCENARIO, like longtx; only --table works without one")
+        raise BadInputError("compare needs a SCENARIO, like longtx; only --table and --continue work without one")
     from stallbench.comparison.comparison import carry_out_runs
     from stallbench.comparison.plan import make_plan
     from stallbench.regression.against import write_against
@@ -120,6 +139,21 @@ def _read_load(text: str) -> Load:
     if text not in get_args(Load):
         raise BadInputError(f"--load {text}: must be {' or '.join(get_args(Load))}")
     return cast("Load", text)
+
+
+def _continue_and_exit(name: str, rounds: int, runs: Path, given: Sequence[str]) -> NoReturn:
+    from stallbench.comparison.comparison import continue_runs
+    from stallbench.comparison.record import ComparisonFolder
+
+    if given:
+        raise BadInputError(f"--continue takes the settings of the earlier comparison: leave out {' and '.join(given)}")
+    folder = find_comparison_folder(name, runs)
+    if folder is None:
+        raise BadInputError(
+            f"--continue {name}: there is no comparison of that name in {runs}, and no folder with a {COMPARISON}"
+        )
+    continue_runs(ComparisonFolder(folder), rounds, say=print)
+    conclude_comparison_and_exit(folder)
 
 
 def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from stallbench.comparison.continuation import plan_continuation
 from stallbench.comparison.plan import Plan, PlannedRun
-from stallbench.comparison.record import ComparedRun, ComparisonFolder, begin_comparison
+from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord, begin_comparison
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.run.capacity import describe_load, measure_capacity
@@ -34,13 +35,35 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     plan = _leave_out_unsupported(plan, say)
     plan = _give_measured_load(plan, runs, say)
     folder, record = begin_comparison(plan, runs)
+    _carry_out_planned(plan, folder, record, say)
+    return folder
+
+
+def continue_runs(folder: ComparisonFolder, rounds: int, say: Callable[[str], None]) -> None:
+    """Carry out the runs that the comparison in ``folder`` lacks until it has ``rounds`` rounds, or as many as were planned if these are more.
+
+    A run that could not be carried out, or that was interrupted, is carried out again, in a folder of its own. Raises `BadInputError` if there
+    is no such run, or if the runs would differ from those that the comparison has.
+    """
+    plan, record = plan_continuation(folder, rounds)
+    if record.bench.version != (then := folder.read().bench.version):
+        say(f"the earlier runs are of version {then} of the bench, the others of {record.bench.version}")
+    folder.write(record)
+    _carry_out_planned(plan, folder, record, say)
+
+
+def _carry_out_planned(plan: Plan, folder: ComparisonFolder, record: ComparisonRecord, say: Callable[[str], None]) -> None:
+    """Carry out those runs of ``plan`` that ``record`` has as planned."""
+    runs = folder.runs
+    waiting = {run.number for run in record.runs if run.status == "planned"}
+    to_do = [run for run in plan.runs if run.number in waiting]
     say(
-        f"{len(plan.runs)} runs of {', '.join(plan.chosen)} interleaved; their phases take {format_duration(plan.duration_s)} in total"
+        f"{len(to_do)} runs of {', '.join(plan.chosen)} interleaved; their phases take {format_duration(plan.sum_durations_s(to_do))} in total"
     )
     status, reason = "completed", ""
     try:
         with KeptPipeline() as pipeline:
-            for planned in plan.runs:
+            for planned in to_do:
                 say(f"\nrun {planned.number} of {len(plan.runs)}: {planned.variant}, round {planned.round}, seed {planned.seed}")
                 done = _carry_out_one(plan, planned, runs, pipeline)
                 say(f"{planned.variant}, round {planned.round}: {done.verdict or done.status}: {done.reason}")
@@ -52,7 +75,6 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     except KeyboardInterrupt:
         status, reason = "aborted", "interrupted"
     folder.write(record.model_copy(update={"status": status, "reason": reason}))
-    return folder
 
 
 def _leave_out_unsupported(plan: Plan, say: Callable[[str], None]) -> Plan:

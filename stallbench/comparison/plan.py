@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -78,10 +78,9 @@ class Plan:
         """Whether any variant is a library: then the capacity of each variant counts, not only the reference's."""
         return any(name.startswith(LIBRARY_PREFIX) for name in self.chosen)
 
-    @property
-    def duration_s(self) -> float:
-        """Total length of all phases of all runs, in seconds."""
-        return sum(self.chosen[run.variant].duration_s for run in self.runs)
+    def sum_durations_s(self, runs: Iterable[PlannedRun]) -> float:
+        """Return the total length of all phases of ``runs``, in seconds."""
+        return sum(self.chosen[run.variant].duration_s for run in runs)
 
     def without(self, left_out: Mapping[str, str]) -> Plan:
         """Return the plan without some variants, each with the reason, and without those that would be compared with one of them.

@@ -230,7 +230,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         columns={column.title: subject_of(column).key for column in choice.columns} if choice else {},
         published=choice.published if choice else {},
         source=choice.source if choice else None,
-        runs=tuple(_as_planned(run) for run in plan.runs),
+        runs=tuple(as_planned(run) for run in plan.runs),
     )
     folder.write(record)
     return folder, record
@@ -247,5 +247,6 @@ def _summarize(name: str, scenario: Scenario) -> str:
     return f"{library.title_and_version}: {library.summary}."
 
 
-def _as_planned(run: PlannedRun) -> ComparedRun:
+def as_planned(run: PlannedRun) -> ComparedRun:
+    """Return the entry of a run before it is carried out."""
     return ComparedRun(number=run.number, round=run.round, variant=run.variant, seed=run.seed)

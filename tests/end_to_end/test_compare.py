@@ -70,3 +70,17 @@ def test_bad_input_is_refused_before_a_server_is_started(run_here: RunHere, tmp_
     assert ended.returncode == 2
     assert 'there is no variant "skip_lockd"' in ended.stderr
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "issue"),
+    [
+        (["--continue", "nothing"], "--continue nothing: there is no comparison of that name"),
+        (["longtx", "--seed", "7", "--continue", "nothing"], "leave out SCENARIO and --seed"),
+        ([], "compare needs a SCENARIO, like longtx; only --table and --continue work without one"),
+    ],
+)
+def test_what_cannot_be_continued_is_refused(run_here: RunHere, tmp_path: Path, arguments: list[str], issue: str) -> None:
+    ended = run_here("compare", *arguments, "--runs", str(tmp_path / "runs"))
+    assert ended.returncode == 2
+    assert issue in ended.stderr

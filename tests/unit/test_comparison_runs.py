@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,64 +13,20 @@ from stallbench.comparison.conclusion import conclude_comparison
 from stallbench.comparison.plan import Plan
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.errors import NotCarriedOutError
-from stallbench.run.folder import RunFolder, create_run_folder
-from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
-from stallbench.verdicts import Verdict, judge
+from tests.unit.fake_comparison_runs import FakeRuns, raise_at
 from tests.unit.made_up_comparison import make_made_up_plan
-from tests.unit.made_up_run import make_phases, make_record, make_run
-
-SLOWNESS = {None: 8.0, "cure": 1.0, "half": 4.0}
-
-
-class FakeRuns:
-    """Stands for `open_run` and `conclude`; ``before_run`` and ``before_tables`` are called with the number of the run, and may raise."""
-
-    def __init__(self) -> None:
-        self.scenarios: list[Scenario] = []
-        self.before_run: Callable[[int], None] = lambda _: None
-        self.before_tables: Callable[[int], None] = lambda _: None
-
-    @contextmanager
-    def open_run(self, scenario: Scenario, runs: Path, view: RunView) -> Iterator[Any]:
-        self.scenarios.append(scenario)
-        fake = self
-
-        class Run:
-            folder = create_run_folder(scenario, runs)
-
-            def carry_out(self) -> None:
-                fake.before_run(len(fake.scenarios))
-
-        yield Run()
-
-    def conclude(self, folder: RunFolder, make_tables: Callable[[RunFolder], None]) -> Verdict:
-        self.before_tables(len(self.scenarios))
-        slower = SLOWNESS[self.scenarios[-1].variant] + 0.01 * len(self.scenarios)
-        phases = make_phases({("baseline", "claim_ms.p95"): 1.0, ("longtx", "claim_ms.p95"): slower})
-        return judge(make_run(folder.path, make_record(id=folder.path.name), phases=phases))
 
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
-    runs = FakeRuns()
-    monkeypatch.setattr(compare, "open_run", runs.open_run)
-    monkeypatch.setattr(compare, "conclude", runs.conclude)
-    return runs
+    return FakeRuns.install(monkeypatch)
 
 
 def carry_out(plan: Plan, runs: Path) -> tuple[ComparisonRecord, list[str]]:
     said: list[str] = []
     folder = compare.carry_out_runs(plan, runs, say=said.append)
     return conclude_comparison(folder)[0], said
-
-
-def raise_at(number: int, error: BaseException) -> Callable[[int], None]:
-    def raise_then(now: int) -> None:
-        if now == number:
-            raise error
-
-    return raise_then
 
 
 def test_runs_follow_the_plan_each_with_its_folder_and_its_seed(fake: FakeRuns, tmp_path: Path) -> None:

@@ -1,0 +1,126 @@
+"""How an interrupted comparison is completed, and how rounds are added to one: with fake runs that start nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stallbench.comparison import comparison as compare
+from stallbench.comparison.comparison import carry_out_runs, continue_runs
+from stallbench.comparison.conclusion import conclude_comparison
+from stallbench.comparison.plan import make_plan
+from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
+from stallbench.errors import BadInputError, NotCarriedOutError
+from tests.unit.fake_comparison_runs import FakeRuns, raise_at
+from tests.unit.scenario_text import SMALL
+
+VARIANTS = """
+[variants.cure]
+summary = "It helps."
+workers.count = 3
+[variants.half]
+summary = "It helps a little."
+workers.count = 4
+"""
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
+    return FakeRuns.install(monkeypatch)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(SMALL + VARIANTS)
+    return path
+
+
+def begin(file: Path, rounds: int, overrides: tuple[str, ...] = ()) -> ComparisonFolder:
+    plan = make_plan(str(file), variants="control,cure", rounds=rounds, seed=7, overrides=overrides)
+    return carry_out_runs(plan, file.parent / "runs", say=lambda _: None)
+
+
+def continue_with(folder: ComparisonFolder, rounds: int = 3) -> tuple[ComparisonRecord, list[str]]:
+    said: list[str] = []
+    continue_runs(folder, rounds, say=said.append)
+    return conclude_comparison(folder)[0], said
+
+
+def test_rounds_are_added_as_if_they_had_been_asked_for_at_first(fake: FakeRuns, file: Path) -> None:
+    folder = begin(file, rounds=1)
+    first = folder.read().runs
+    record, said = continue_with(folder, rounds=3)
+    whole = make_plan(str(file), variants="control,cure", rounds=3, seed=7)
+    assert [(run.variant, run.round, run.seed) for run in record.runs] == [(r.variant, r.round, r.seed) for r in whole.runs]
+    assert [run.folder for run in record.runs[:2]] == [run.folder for run in first], "these are not repeated"
+    assert len(fake.scenarios) == 6
+    assert (record.status, record.rounds) == ("completed", 3)
+    assert said[0].startswith("4 runs of control, cure interleaved")
+    assert record.results is not None
+
+
+def test_an_interrupted_comparison_is_completed(fake: FakeRuns, file: Path) -> None:
+    fake.before_run = raise_at(3, KeyboardInterrupt())
+    folder = begin(file, rounds=2)
+    assert [run.status for run in folder.read().runs] == ["completed", "completed", "aborted", "planned"]
+    fake.before_run = lambda _: None
+    record, _ = continue_with(folder, rounds=1)
+    assert {run.status for run in record.runs} == {"completed"}
+    assert len(record.runs) == 4, "as many rounds as it was planned with"
+    assert (record.status, record.reason) == ("completed", "")
+
+
+def test_a_run_that_could_not_be_carried_out_is_carried_out_again(fake: FakeRuns, file: Path) -> None:
+    fake.before_run = raise_at(2, NotCarriedOutError("no server"))
+    folder = begin(file, rounds=2)
+    assert folder.read().runs[1].status == "failed"
+    record, _ = continue_with(folder, rounds=2)
+    assert {(run.status, run.reason.startswith("no server")) for run in record.runs} == {("completed", False)}
+    assert len(fake.scenarios) == 5
+
+
+def test_a_load_that_was_measured_is_not_measured_again(fake: FakeRuns, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text(file.read_text().replace("rate = 500", "capacity_share = 0.5"))
+    monkeypatch.setattr(compare, "measure_capacity", lambda *_: 321.0)
+    folder = begin(file, rounds=1)
+    monkeypatch.setattr(compare, "measure_capacity", None)
+    continue_with(folder, rounds=2)
+    assert {scenario.producers.rate for scenario in fake.scenarios} == {160.0}
+
+
+def test_what_the_command_line_changed_stays_changed(fake: FakeRuns, file: Path) -> None:
+    folder = begin(file, rounds=1, overrides=("workers.work=3ms",))
+    continue_with(folder, rounds=2)
+    assert {scenario.workers.work_s for scenario in fake.scenarios} == {0.003}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "issue"),
+    [
+        ("rate = 500", "rate = 400", "the scenario of cure has changed since: producers.rate was 500.0 and is 400.0"),
+        ("[variants.cure]", "[variants.remedy]", 'there is no variant "cure"'),
+    ],
+)
+def test_runs_of_another_scenario_are_not_added(fake: FakeRuns, file: Path, old: str, new: str, issue: str) -> None:
+    folder = begin(file, rounds=1)
+    file.write_text(file.read_text().replace(old, new))
+    before = folder.read()
+    with pytest.raises(BadInputError, match=issue):
+        continue_with(folder)
+    assert folder.read() == before
+    assert len(fake.scenarios) == 2
+
+
+def test_a_completed_comparison_has_nothing_to_continue(fake: FakeRuns, file: Path) -> None:
+    folder = begin(file, rounds=2)
+    with pytest.raises(BadInputError, match="all 2 rounds are completed; add rounds with --repeat 3 or more"):
+        continue_with(folder, rounds=2)
+
+
+def test_a_comparison_that_is_running_is_left_alone(fake: FakeRuns, file: Path) -> None:
+    folder = begin(file, rounds=1)
+    folder.write(folder.read().model_copy(update={"status": "running"}))
+    with pytest.raises(BadInputError, match="is still running, in the process"):
+        continue_with(folder)
