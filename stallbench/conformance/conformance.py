@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stallbench.conformance.empty_databases import EmptyDatabases, empty_databases
 from stallbench.conformance.outcome import PromiseOutcome, summarise_torture, write_record
 from stallbench.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise, take_turns
 from stallbench.conformance.promises import PROMISES
@@ -18,11 +17,19 @@ from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import Queue, find_queue
 from stallbench.run.folder import create_folder
 from stallbench.run.view import RunView
+from stallbench.scenario.database import Database
 from stallbench.scenario.model import Scenario
+from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
 from stallbench.torture.outcome import TortureOutcome
 from stallbench.torture.plan import ACTIONS
 from stallbench.torture.torture import TorturePlan, plan_torture, read_first_scenario, torture
 
+_TIME_LIMITS: dict[str, dict[str, str | int]] = {
+    "postgres": {"lock_timeout": "30s", "statement_timeout": "60s"},
+    "mariadb": {"innodb_lock_wait_timeout": 30},
+    "mysql": {"innodb_lock_wait_timeout": 30},
+}
+"""Settings of the server. Without them, a claim that waits for another connection of the same process would wait for ever."""
 _REPETITIONS = 2
 """How often the points that no process passed are tried again."""
 
@@ -40,9 +47,6 @@ class ConformancePlan:
 def plan_conformance(kind: str, *, seed: int, overrides: Sequence[str], with_crash_points: bool) -> ConformancePlan:
     """Plan it; raises `BadInputError` if there is no such queue or a change is invalid."""
     plan = plan_torture(kind, seed=seed, overrides=overrides, points=(), action=None)
-    if find_queue(kind).worker_command() is not None:  # `try_worker_deaths` kills its workers, whatever they are doing
-        of_producers = (tuple(trial for trial in trials if trial.point.role == "producer") for trials in plan.runs)
-        plan = replace(plan, runs=tuple(of_producers))
     return ConformancePlan(torture=plan, scenario=read_first_scenario(plan), with_crash_points=with_crash_points)
 
 
@@ -90,13 +94,18 @@ def try_crash_points(plan: TorturePlan, carry_out: Callable[[TorturePlan], Tortu
 
 def _try_operations(scenario: Scenario, folder: Path) -> Iterator[PromiseOutcome]:
     queue = find_queue(scenario.queue.kind)
-    with empty_databases(scenario.database, queue.second_engine, folder / "logs") as databases:
+    with empty_databases(_with_time_limits(scenario.database), queue.second_engine, folder / "logs") as databases:
         for promise in PROMISES:
             obstacle = promise.find_obstacle(queue)
             if obstacle is not None:
                 yield PromiseOutcome(name=promise.name, result="info", reason=obstacle)
             else:
                 yield _try(promise, scenario, databases)
+
+
+def _with_time_limits(database: Database) -> Database:
+    """Return the section with a limit for each wait that it does not limit itself."""
+    return database.model_copy(update={"settings": {**_TIME_LIMITS.get(database.engine, {}), **database.settings}})
 
 
 def _try(promise: QueuePromise, scenario: Scenario, databases: EmptyDatabases) -> PromiseOutcome:

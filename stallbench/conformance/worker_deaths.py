@@ -1,4 +1,4 @@
-"""The promises of a library whose own workers are killed under load: crash points reach only the workers of the bench.
+"""The promises of a library whose own workers are killed at any moment: no crash point is inside the library, for example in its claim.
 
 The run's own checks judge what happened to the jobs, with the time of the rescue that the library's definition gives.
 """

@@ -1,7 +1,7 @@
 """The fixture: starts the command line for a run and returns its verdict. What the runs of a session share is in `BenchSession`.
 
-Each run is a process of its own, as a user starts it, and starts its own servers: nothing of a run is left for the next one, and a crash of the
-server in one test cannot change another. Spark, whose start takes longer than that of the servers, is kept for all runs of a test process.
+Each run is a process of its own, as a user starts it. By default it starts its own servers: nothing of a run is left for the next one, and a crash
+of the server in one test cannot change another. Spark, whose start takes longer than that of the servers, is kept for all runs of a test process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_PASS, BadInputError, NotCarriedOutError
@@ -23,6 +23,7 @@ from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.testing.arguments import describe_against, describe_changes, find_queue_file, find_scenario_file, name_folder
 from stallbench.testing.outcome import Conformance, RunOutcome, read_conformance, read_outcome
+from stallbench.testing.session_server import Answer, Request
 from stallbench.waiting import wait_until
 
 _COMMAND = (sys.executable, "-m", "stallbench.cli")
@@ -32,12 +33,14 @@ _LAST_LINES = 8
 
 
 class BenchSession:
-    """What the runs of one test process share: the folder of the reports, and one Spark that makes their tables."""
+    """What the runs of one test process share: the folder of the reports, one Spark that makes their tables and, if asked for, one server."""
 
-    def __init__(self, reports: Path, root: Path) -> None:
+    def __init__(self, reports: Path, root: Path, *, shares_server: bool = False) -> None:
         """Start nothing yet. ``root``: the folder from which paths count that are not below the working directory."""
         self.reports = reports
         self.root = root
+        self._shares_server = shares_server
+        self._server: subprocess.Popen[str] | None = None
         self._service: subprocess.Popen[bytes] | None = None
         self._socket = Path(tempfile.gettempdir()) / f"stallbench-tests-{secrets.token_hex(8)}"
 
@@ -46,13 +49,36 @@ class BenchSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """End Spark."""
+        """End Spark and the server."""
         if self._service is not None:
             _end(self._service)
+        if self._server is not None:
+            _end(self._server)
 
     def bench(self, test: str, defaults: Mapping[str, Any], keep: Callable[[Path], None]) -> Bench:
         """Return what a test uses. ``defaults``: arguments of `Bench.run`. ``keep``: called with the folder of each run."""
         return Bench(self, test, defaults, keep)
+
+    def find_server(self, request: Request) -> Answer:
+        """Return the database that a run uses on the server that the runs share, if they share one and this run can."""
+        if not self._shares_server:
+            return Answer(own_because="each run has its own server")
+        if self._server is None:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "stallbench.testing.session_server", str(name_folder(self.reports, "shared-server"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for the session, which ends it
+            )
+        assert self._server.stdin
+        assert self._server.stdout
+        self._server.stdin.write(f"{request.write()}\n")
+        self._server.stdin.flush()
+        line = self._server.stdout.readline()
+        if not line:
+            raise NotCarriedOutError(f"the server that the runs share ended unexpectedly, with code {self._server.wait()}")
+        return Answer.read(line)
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a command, which names the service that makes the tables; it is started when it is first needed."""
@@ -105,10 +131,12 @@ class Bench:
         if merged.get("queue"):
             merged["queue"] = find_queue_file(merged["queue"], self._session.root)
         against = describe_against(merged.pop("against", None), merged.pop("tolerance", None), self._session.root)
-        options = [*(["--variant", variant] if variant else []), *describe_changes(**merged), *against]
+        changes = describe_changes(**merged)
+        name = find_scenario_file(os.fspath(chosen), self._session.root)
+        server = self._session.find_server(Request(scenario=name, variant=variant, overrides=changes[1::2]))
+        options = [*(["--variant", variant] if variant else []), *changes, *against, *server.options]
         folder = self._make_folder()
-        command = ["run", find_scenario_file(os.fspath(chosen), self._session.root), *options, "--runs", str(folder)]
-        self._carry_out(command, folder)
+        self._carry_out(["run", name, *options, "--runs", str(folder)], folder, server.environment)
         run = (folder / "latest").resolve()
         self._keep(run)
         return read_outcome(run)
@@ -125,7 +153,7 @@ class Bench:
     def _make_folder(self) -> Path:
         return name_folder(self._session.reports, self._test)
 
-    def _carry_out(self, arguments: Sequence[str], folder: Path) -> None:
+    def _carry_out(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         """Run the command to its end; what it prints is the test's output. Raises for exit codes that are not those of a verdict."""
         with tempfile.TemporaryFile("w+") as printed:
             process = subprocess.Popen(
@@ -133,7 +161,7 @@ class Bench:
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
-                env=self._session.environment(),
+                env={**self._session.environment(), **environment},
                 start_new_session=True,  # Ctrl-C is for the session, which ends it
                 preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - only a system call
             )
@@ -152,7 +180,7 @@ class Bench:
             raise (BadInputError if code == EXIT_BAD_INPUT else NotCarriedOutError)(last or f"exit code {code}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[Any]) -> None:
     """Ask a process to end, which takes down what it has started; kill it if it does not."""
     process.terminate()
     with suppress(subprocess.TimeoutExpired):

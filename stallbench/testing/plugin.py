@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 REPORTS_OPTION = "--stallbench-reports"
 SUMMARY_OPTION = "--stallbench-summary"
+SERVER_OPTION = "--stallbench-server"
 FOLDER_PROPERTY = "stallbench"
 """The property of a test, in its report and in the JUnit file, with the folder of a run."""
 _MARKER = "stallbench"
@@ -26,7 +27,7 @@ _folders = pytest.StashKey[list[tuple[str, Path]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add where reports are kept."""
+    """Add where reports are kept, and which servers runs use."""
     group = parser.getgroup("stallbench")
     group.addoption(
         REPORTS_OPTION,
@@ -35,6 +36,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         SUMMARY_OPTION, metavar="FILE", help="append the Markdown summary of each run to FILE, like $GITHUB_STEP_SUMMARY"
+    )
+    group.addoption(
+        SERVER_OPTION,
+        choices=("run", "session"),
+        default="run",
+        help="run: each run starts its own servers (the default). session: the runs of a test process share one server, with an empty database "
+        "for each; runs that crash it, or need replicas, start their own",
     )
 
 
@@ -63,7 +71,9 @@ def stallbench_session(pytestconfig: pytest.Config) -> Iterator[BenchSession]:
 
     given = pytestconfig.getoption(REPORTS_OPTION)
     reports = Path(pytestconfig.invocation_params.dir, given) if given else pytestconfig.rootpath / "reports" / "stallbench"
-    with BenchSession(reports, pytestconfig.rootpath) as session:
+    with BenchSession(
+        reports, pytestconfig.rootpath, shares_server=pytestconfig.getoption(SERVER_OPTION) == "session"
+    ) as session:
         yield session
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -77,6 +78,23 @@ def test_the_files_of_init_run_as_they_are(in_clone: Installed) -> None:
     cases = {case.name: case for suite in JUnitXml.fromfile(str(in_clone.folder / "junit.xml")) for case in suite}
     assert not cases["dead_tuples.per_job in longtx"].result
     assert not cases["completed.rate in longtx"].result
+
+
+def test_the_runs_of_a_session_share_a_server_if_they_are_asked_to(in_clone: Installed) -> None:
+    (in_clone.folder / "test_mine.py").write_text("""
+import pytest
+
+@pytest.mark.parametrize("queue", ["skip_locked", "que"])
+def test_queue(stallbench, queue):
+    verdict = stallbench.run("baseline", queue=queue, phases={"warmup": "1s", "baseline": "3s"}, set={"producers.rate": 50}, expect=[])
+    assert verdict.passed, verdict.reason
+""")
+    plugins = ("-p", "stallbench.testing.plugin", "-p", "no:cacheprovider")
+    in_clone.run("pytest", "-q", *plugins, "--rootdir=.", "--stallbench-reports=kept", "--stallbench-server=session")
+    records = [json.loads(path.read_text()) for path in (in_clone.folder / "kept").glob("*/*-baseline/run.json")]
+    assert {record["queue"]["kind"] for record in records} == {"skip_locked", "que"}
+    (port,) = {server["port"] for record in records for server in record["servers"] if server["name"] == "primary"}
+    assert port
 
 
 @pytest.fixture(scope="module")

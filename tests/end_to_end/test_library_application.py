@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,13 @@ def test_an_application_is_tested_by_its_own_worker(bench: Bench, tmp_path: Path
     assert of_longtx["claim_statement_calls", "count"] >= 20
     assert of_longtx["pickup_ms", "p50"] > 0
     assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
+
+
+def test_the_promises_of_an_application_are_tried_at_every_crash_point(bench: Bench, tmp_path: Path) -> None:
+    ended = bench.run("conform", f"library:{make_application(tmp_path)}", "--seed", "1")
+    (path,) = bench.runs.glob("*/conformance.json")
+    promises = {each["name"]: each for each in json.loads(path.read_text())["promises"]}
+    at_points = {name: each for name, each in promises.items() if name.endswith("at every crash point")}
+    assert {each["result"] for each in at_points.values()} <= {"pass", "info"}, ended.stdout + ended.stderr
+    assert at_points["nothing repeated, at every crash point"]["reason"].startswith("at 8 points")
+    assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -15,13 +15,13 @@ from rich.console import Console
 from stallbench import PROJECT
 from stallbench.commands.conform import conform
 from stallbench.conformance.conformance import plan_conformance, try_promises
-from stallbench.conformance.empty_databases import EmptyDatabases
 from stallbench.conformance.outcome import PromiseOutcome
 from stallbench.conformance.promise import OpenQueue, QueuePromise
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.view import RunView
+from stallbench.servers.empty_databases import EmptyDatabases
 from stallbench.waiting import wait_until
 from tests.libraries.made_up import make_application
 

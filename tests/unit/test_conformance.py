@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stallbench.cli import app
-from stallbench.conformance.conformance import try_crash_points
+from stallbench.conformance.conformance import plan_conformance, try_crash_points
 from stallbench.conformance.outcome import PromiseOutcome, decide, describe_outcome, describe_promise, summarise_torture
 from stallbench.conformance.worker_deaths import summarise_verdict, write_scenario
 from stallbench.errors import BadInputError
@@ -155,3 +155,10 @@ def test_the_scenario_in_which_workers_are_killed_is_valid(tmp_path: Path) -> No
 def test_if_no_worker_was_killed_nothing_is_known() -> None:
     found = summarise_verdict(a_verdict(a_finding("injections", "unknown", "kill-1 was not active")))
     assert {(each.result, each.reason) for each in found} == {("unknown", "kill-1 was not active")}
+
+
+def test_the_workers_of_a_library_are_killed_at_every_point_that_they_pass() -> None:
+    plan = plan_conformance("library:procrastinate", seed=7, overrides=(), with_crash_points=True)
+    killed_at = {trial.point for trials in plan.torture.runs for trial in trials if trial.action == "kill"}
+    hidden = {CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED, CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED, CrashPoint.BETWEEN_STEPS}
+    assert killed_at == set(CrashPoint) - hidden

@@ -45,6 +45,7 @@ if "fails" in sys.argv:
     sys.exit(1)
 """
 CONFTEST = """
+import os
 import sys
 from pathlib import Path
 import pytest
@@ -53,7 +54,7 @@ import pytest
 def stand_in():
     from stallbench.testing import bench
     bench._COMMAND = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
-    bench.BenchSession.environment = lambda self: None
+    bench.BenchSession.environment = lambda self: dict(os.environ)
 """
 
 

@@ -1,4 +1,4 @@
-"""One private server for the promises of a queue's operations, and an empty database on it for each of them."""
+"""One private server that is kept, and an empty database on it for each who asks: a promise of a queue, or a run of a test session."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 
-_TIME_LIMITS: dict[str, dict[str, str | int]] = {
-    "postgres": {"lock_timeout": "30s", "statement_timeout": "60s"},
-    "mariadb": {"innodb_lock_wait_timeout": 30},
-    "mysql": {"innodb_lock_wait_timeout": 30},
-}
-"""Without them, a claim that waits for another connection of the same process would wait for ever."""
 _EMPTIED = ("postgres", "mariadb", "mysql", "redis")
 
 
@@ -29,8 +23,7 @@ class EmptyDatabases:
 
     def __init__(self, database: Database, second_engine: str | None, token: str, scratch: Path, logs: Path) -> None:
         """Start nothing yet."""
-        limits = {key: value for key, value in _TIME_LIMITS.get(database.engine, {}).items() if key not in database.settings}
-        self._database = database.model_copy(update={"settings": {**database.settings, **limits}, "replicas": 0})
+        self._database = database.model_copy(update={"replicas": 0})
         self._second_engine = second_engine
         self._scratch = scratch
         self._logs = logs

@@ -1,0 +1,158 @@
+"""One server that the runs of a test session share: a process of its own, which gives each run an empty database.
+
+It reads a line for each run, a `Request` in JSON, and answers with a line: an `Answer`. It ends, with its servers, when its standard input ends, and
+so also when pytest is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from stallbench.engines import driver_of
+from stallbench.errors import StallbenchError
+from stallbench.external.addresses import ExternalServers
+from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
+from stallbench.scenario.validation.external import require_fit_for_external
+from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
+
+_SCHEMES = {"postgres": "postgresql", "mariadb": "mariadb", "mysql": "mysql"}
+"""The schemes of the engines whose servers may be external ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A run, as the command line names it."""
+
+    scenario: str
+    variant: str | None
+    overrides: list[str]
+
+    @classmethod
+    def read(cls, line: str) -> Self:
+        """Read one from JSON."""
+        return cls(**json.loads(line))
+
+    def write(self) -> str:
+        """Return it in JSON, in one line."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The database that a run uses, or why it needs servers of its own."""
+
+    address: str = ""
+    """For ``--dsn``; empty if the run starts its own servers."""
+    database: str = ""
+    password: str = ""
+    own_because: str = ""
+
+    @property
+    def options(self) -> list[str]:
+        """The options of `stallbench run`. The server is the bench's own, so a run may change it."""
+        return ["--dsn", self.address, "--database", self.database, "--allow-server-changes"] if self.address else []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The password, for the run's environment."""
+        return {PASSWORD_VARIABLE: self.password} if self.address else {}
+
+    @classmethod
+    def read(cls, line: str) -> Self:
+        """Read one from JSON."""
+        return cls(**json.loads(line))
+
+    def write(self) -> str:
+        """Return it in JSON, in one line."""
+        return json.dumps(asdict(self))
+
+
+class SessionServer:
+    """The server, which starts with the first run that can use it."""
+
+    def __init__(self, logs: Path) -> None:
+        """Start nothing yet."""
+        self._logs = logs
+        self._running = ExitStack()
+        self._databases: EmptyDatabases | None = None
+        self._section = ""
+
+    def give(self, request: Request) -> Answer:
+        """Return an empty database on the server for a run.
+
+        A run whose section ``[database]`` differs from that of the run before gets another server, with its settings, and the former is stopped.
+        """
+        try:
+            scenario = read_scenario(request.scenario, variant=request.variant, overrides=request.overrides)
+            if reason := _find_reason_against(scenario):
+                return Answer(own_because=reason)
+            endpoint = self._start(scenario).give()
+            _prepare(endpoint)
+        except StallbenchError as error:  # the run itself reports what is wrong with its scenario or its server
+            return Answer(own_because=str(error).partition("\n")[0])
+        user = f"{endpoint.user}@" if endpoint.user else "@"
+        address = f"primary={_SCHEMES[endpoint.engine]}://{user}{endpoint.host}:{endpoint.port}/{endpoint.database}"
+        return Answer(address=address, database=endpoint.database, password=endpoint.password.get_secret_value())
+
+    def stop(self) -> None:
+        """Stop the server, if there is one."""
+        self._running.close()
+        self._databases = None
+
+    def _start(self, scenario: Scenario) -> EmptyDatabases:
+        section = scenario.database.model_dump_json()
+        if self._databases is None or section != self._section:
+            self.stop()
+            self._databases = self._running.enter_context(empty_databases(scenario.database, None, self._logs))
+            self._section = section
+        return self._databases
+
+
+def _find_reason_against(scenario: Scenario) -> str:
+    """Return why a run cannot share a server; empty if it can."""
+    if scenario.database.engine not in _SCHEMES:
+        return f"{scenario.database.engine} cannot be shared"
+    if scenario.database.replicas:
+        return "it has replicas"
+    try:
+        require_fit_for_external(scenario, ExternalServers(servers={}, may_change_servers=True))
+    except StallbenchError as error:
+        return str(error).partition("\n")[0].partition("; leave")[0]
+    return ""
+
+
+def _prepare(endpoint: Endpoint) -> None:
+    """Give the emptied database what a server of a run's own has, and make what the runs before it did invisible to its collectors."""
+    if endpoint.engine != "postgres":
+        return
+    driver = driver_of(endpoint.engine)
+    connection = driver.connect(endpoint, "session")
+    try:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+        connection.execute("SELECT pg_stat_statements_reset()")
+        connection.execute("CHECKPOINT")
+    finally:
+        driver.close(connection)
+
+
+def main(logs: Path) -> None:
+    """Answer until standard input ends; then stop the server."""
+    server = SessionServer(logs)
+    try:
+        for line in sys.stdin:
+            print(server.give(Request.read(line)).write(), flush=True)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

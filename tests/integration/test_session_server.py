@@ -1,0 +1,115 @@
+"""The server that the runs of a test session may share: who gets it, in which state, and what is left of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from stallbench.testing.session_server import Answer, Request, SessionServer
+from stallbench.waiting import wait_until
+from tests.unit.scenario_text import SMALL
+
+pytestmark = pytest.mark.integration
+
+ALONE = SMALL.replace("replicas = 1\n", "")
+"""A scenario with one server."""
+
+
+@contextmanager
+def session_server(logs: Path) -> Iterator[SessionServer]:
+    server = SessionServer(logs)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def request(folder: Path, text: str = ALONE, *overrides: str) -> Request:
+    file = folder / "mine.toml"
+    file.write_text(text)
+    return Request(scenario=str(file), variant=None, overrides=list(overrides))
+
+
+def connect(answer: Answer) -> psycopg.Connection[tuple[object, ...]]:
+    return psycopg.connect(answer.address.removeprefix("primary="), password=answer.password, autocommit=True)
+
+
+def start_time(answer: Answer) -> object:
+    with connect(answer) as connection:
+        row = connection.execute("SELECT pg_postmaster_start_time()").fetchone()
+        assert row is not None
+        return row[0]
+
+
+def test_runs_share_one_server_and_find_nothing_of_each_other(tmp_path: Path) -> None:
+    with session_server(tmp_path / "logs") as server:
+        first = server.give(request(tmp_path))
+        assert first.options == ["--dsn", first.address, "--database", first.database, "--allow-server-changes"]
+        assert first.password not in first.address
+        started = start_time(first)
+        left_open = connect(first)
+        left_open.execute("CREATE TABLE jobs (id int); CREATE SCHEMA mine; CREATE TABLE mine.other (id int)")
+        again = server.give(request(tmp_path, ALONE, "workers.count=3"))
+        assert (again.address, start_time(again)) == (first.address, started)
+        with connect(again) as connection:
+            tables = connection.execute("SELECT count(*) FROM pg_class WHERE relname IN ('jobs', 'other')").fetchone()
+            assert tables == (0,)
+            calls = connection.execute("SELECT count(*) FROM pg_stat_statements WHERE query ILIKE 'create table%'").fetchone()
+            assert calls == (0,), "what the statements of an earlier run cost is not counted"
+        with pytest.raises(psycopg.OperationalError):
+            left_open.execute("SELECT 1")
+
+
+def test_other_settings_of_the_server_need_another_server(tmp_path: Path) -> None:
+    with session_server(tmp_path / "logs") as server:
+        first = server.give(request(tmp_path))
+        other = server.give(request(tmp_path, ALONE, 'database.settings={shared_buffers = "16MB"}'))
+        with connect(other) as connection:
+            assert connection.execute("SHOW shared_buffers").fetchone() == ("16MB",)
+        with pytest.raises(psycopg.OperationalError):
+            connect(first)
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "reason"),
+    [
+        (SMALL, (), "it has replicas"),
+        (ALONE, ("database.xids_left=5_000_000",), "database.xids_left: is only for servers that the bench starts"),
+        (ALONE, ('phases.longtx.faults=[{kind="crash", on="primary", after="1s"}]',), "crash affects a whole server"),
+        (ALONE, ('queue.kind="nothing"',), 'queue.kind is "nothing"'),
+    ],
+)
+def test_a_run_that_cannot_share_a_server_has_its_own(tmp_path: Path, text: str, overrides: tuple[str, ...], reason: str) -> None:
+    with session_server(tmp_path / "logs") as server:
+        answer = server.give(request(tmp_path, text, *overrides))
+        assert reason in answer.own_because
+        assert (answer.options, dict(answer.environment)) == ([], {})
+        assert not (tmp_path / "logs").exists(), "no server was started for it"
+
+
+def test_the_server_ends_with_the_process_that_asks(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "stallbench.testing.session_server", str(tmp_path / "logs")]
+    service = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert service.stdin is not None
+    assert service.stdout is not None
+    service.stdin.write(request(tmp_path).write() + "\n")
+    service.stdin.flush()
+    answer = Answer.read(service.stdout.readline())
+    assert start_time(answer)
+    service.stdin.close()
+    assert service.wait(60) == 0
+    assert wait_until(lambda: refuses(answer), within_s=10)
+
+
+def refuses(answer: Answer) -> bool:
+    try:
+        connect(answer).close()
+    except psycopg.OperationalError:
+        return True
+    return False
