@@ -17,11 +17,13 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from tests.integration.observed import observer_of, section_of
 from tests.integration.running_cluster import running_cluster
+from tests.integration.test_observe_queues import RIVER
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TABLES, SESSIONS = 10_000, 500
 FOR_S = 60.0
+FIRST_REPORT_S = 10.0
 _TABLES_AT_ONCE = 500
 _CREATE = """
 DO $$ BEGIN FOR n IN {first}..{last} LOOP
@@ -47,6 +49,22 @@ def crowded(tmp_path: Path) -> Iterator[Endpoint]:
         for number in range(SESSIONS):
             sessions.enter_context(connect(endpoint, f"session-{number}"))
         yield endpoint
+
+
+@pytest.mark.timeout(600)
+def test_the_first_report_sees_everything_within_ten_seconds(crowded: Endpoint) -> None:
+    with connect(crowded, "fixture") as admin:
+        admin.execute(RIVER)
+        admin.execute("INSERT INTO river_job (state) SELECT 'available' FROM generate_series(1, 50)")
+    began_s = time.monotonic()
+    with observer_of(crowded) as observer:
+        observation = observer.look()
+    took_s = time.monotonic() - began_s
+    assert not observation.unseen, "no query met its time limit"
+    assert took_s < FIRST_REPORT_S, f"{took_s:.1f} s"
+    (depth,) = [row for row in section_of(observation, "Queues").rows if "river_job" in " ".join(row)]
+    assert "50" in " ".join(depth)
+    assert section_of(observation, "Tables").rows
 
 
 @pytest.mark.timeout(600)

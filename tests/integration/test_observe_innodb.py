@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -85,6 +86,23 @@ def test_an_old_read_view_is_shown_with_the_statement_that_ends_it(server: Endpo
         wait_for(lambda: find() is None, "a horizon that is free")
         with pytest.raises(pymysql.Error):
             reader.execute("SELECT 1")
+
+
+def test_the_history_list_grows_behind_a_read_view(server: Endpoint) -> None:
+    updates = ["UPDATE jobs SET available_at = available_at + 1 WHERE id = 1"] * 300
+    with connected(server) as reader:
+        reader.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        reader.execute("SELECT count(*) FROM jobs")
+        execute(server, *updates)
+        wait_for(lambda: history_list_length(server) >= len(updates), "a history list that contains the updates")
+        reader.execute("COMMIT")
+    wait_for(lambda: history_list_length(server) < len(updates), "a history list that is purged")
+
+
+def history_list_length(server: Endpoint) -> int:
+    found = re.search(r"History list: ([\d,]+) transactions", text_of(section_of(look_at(server), "Who holds purge back")))
+    assert found
+    return int(found[1].replace(",", ""))
 
 
 def test_a_blocked_session_is_named_with_its_blocker(server: Endpoint) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import psycopg
@@ -14,16 +15,20 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.observer import ServerGoneError
-from stallbench.observe.postgres.session import ReadOnlySession
+from stallbench.observe.postgres.session import APPLICATION, STATEMENT_TIMEOUT_MS, ReadOnlySession
 from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
 from stallbench.servers.pgbouncer import Pgbouncer
 from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import TestDatabase
-from tests.integration.observed import look_at, observer_of, section_of, text_of
+from tests.integration.observed import cannot_see, look_at, observer_of, section_of, text_of
 from tests.integration.running_cluster import StartedCluster
 
 pytestmark = pytest.mark.integration
+
+_OF_OBSERVE = f"FROM pg_stat_activity WHERE application_name = '{APPLICATION}'"
+HELD_SNAPSHOTS = f"SELECT extract(epoch FROM clock_timestamp() - xact_start)::float8 {_OF_OBSERVE} AND backend_xmin IS NOT NULL AND xact_start IS NOT NULL"
+STATES = f"SELECT state {_OF_OBSERVE}"
 
 
 @pytest.fixture
@@ -159,3 +164,55 @@ def test_it_takes_no_lock_stronger_than_access_share_and_reads_no_table_but_the_
     assert {mode for mode, _ in taken} == {"AccessShareLock"}
     of_users = {name for _, name in taken if not name.startswith(("pg_catalog.", "pg_toast."))}
     assert of_users <= {"public.que_jobs", "public.que_jobs_pkey"}
+
+
+def test_the_server_ends_a_query_that_takes_longer_than_its_limit(que: TestDatabase) -> None:
+    session = ReadOnlySession(que.direct)
+    with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
+        session.execute("SELECT pg_sleep(60)")
+    assert session.execute("SELECT 1").fetchall() == [(1,)], "the session can be used afterwards"
+    session.close()
+
+
+def test_a_query_that_met_the_limit_is_listed_and_the_others_are_reported(
+    que: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = ReadOnlySession.execute
+
+    def execute_slowly(self: ReadOnlySession, query: str, values: Any = None, *, timeout_ms: int | None = None) -> Any:
+        return execute(
+            self, query if "pg_replication_slots" not in query else "SELECT pg_sleep(60)", values, timeout_ms=timeout_ms
+        )
+
+    monkeypatch.setattr(ReadOnlySession, "execute", execute_slowly)
+    with observer_of(que.direct) as observer:
+        observation = observer.look()
+    assert "replication slots: the query was cancelled: canceling statement due to statement timeout" in cannot_see(observation)
+    assert "Que 0.x (public.que_jobs) | 3 |" in text_of(section_of(observation, "Queues"))
+
+
+def test_it_holds_no_snapshot_between_two_looks_and_only_for_a_query_within_one(que: TestDatabase) -> None:
+    """A monitoring session that held the horizon would be the problem that it looks for."""
+    held_s: list[float] = []
+    ended = Event()
+
+    def sample() -> None:
+        with connect(que.direct, "test") as admin:
+            while not ended.wait(0.002):
+                held_s.extend(age_s for (age_s,) in admin.execute(HELD_SNAPSHOTS).fetchall())
+
+    with observer_of(que.direct, records_load=True) as observer:
+        observer.look()
+        sampler = Thread(target=sample)
+        sampler.start()
+        try:
+            for _ in range(20):
+                observer.look(reads_everything=True)
+        finally:
+            ended.set()
+            sampler.join()
+        with connect(que.direct, "test") as admin:
+            assert admin.execute(HELD_SNAPSHOTS).fetchall() == []
+            assert admin.execute(STATES).fetchall() == [("idle",)]
+    assert held_s, "queries were seen at work"
+    assert max(held_s) < STATEMENT_TIMEOUT_MS / 1000

@@ -1,4 +1,4 @@
-"""What `stallbench observe` says about a queue's table, its vacuums, its claim statement and transaction ids, against figures that the tests know."""
+"""What `stallbench observe` says about a queue's table, vacuums, claim statement, transaction ids and notifications, against known figures."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ pytestmark = pytest.mark.integration
 OpenConnection = Callable[..., Connection]
 DEAD = 12_000
 LEFT = 3
+NOTIFICATIONS = 12_000
+"""Of a page each: more than a hundredth of the queue's eight gibibytes."""
 COUNTED = "SELECT pg_stat_get_dead_tuples('que_jobs'::regclass)"
 
 
@@ -163,3 +165,23 @@ def test_the_distance_to_wraparound_is_that_of_the_oldest_database(que: TestData
     oldest = ask(que, "SELECT max(age(datfrozenxid)) FROM pg_database")
     assert left == pytest.approx(2**31 - 3_000_000 - oldest, abs=1_000)
     assert not section.findings
+
+
+def test_a_notification_queue_that_fills_is_a_finding_before_it_is_full(
+    que: TestDatabase, open_connection: OpenConnection
+) -> None:
+    assert "The notification queue is empty. 0 clients not reading." in text_of(section_of(look_at(que.direct), "Notifications"))
+    listener = open_connection(que.direct, "application")
+    listener.execute("LISTEN jobs")
+    listener.execute("BEGIN")
+    listener.execute("SELECT 1")
+    with connect(que.direct, "load") as client:
+        client.execute(f"SELECT pg_notify('jobs', repeat('x', 7900) || n) FROM generate_series(1, {NOTIFICATIONS}) AS n")
+    observation = look_at(que.direct)
+    finding = finding_about(observation, "The notification queue is ")
+    assert finding.severity is Severity.WARNING
+    assert "has been in a transaction for long" in finding.sentence
+    assert "% full" in text_of(section_of(observation, "Notifications"))
+    listener.execute("COMMIT")
+    listener.close()
+    wait_for(lambda: "is empty" in text_of(section_of(look_at(que.direct), "Notifications")), "an empty queue")
