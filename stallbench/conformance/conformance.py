@@ -87,7 +87,9 @@ def try_crash_points(plan: TorturePlan, carry_out: Callable[[TorturePlan], Tortu
         again = carry_out(replace(plan, runs=tuple(trials for trials in by_action if trials)))
         tried = {each.trial: each for each in again.trials}
         outcome = TortureOutcome(
-            trials=[tried.get(each.trial, each) for each in outcome.trials], elsewhere=[*outcome.elsewhere, *again.elsewhere]
+            trials=[tried.get(each.trial, each) for each in outcome.trials],
+            elsewhere=[*outcome.elsewhere, *again.elsewhere],
+            undecided=list(dict.fromkeys([*outcome.undecided, *again.undecided])),
         )
     return outcome
 

@@ -43,12 +43,16 @@ def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
         worst: Result = min(results.values(), key=WORST_FIRST.index, default="unknown")
         where = ", ".join(point for point, result in results.items() if result == worst)
         begins = ("not tried: ", f"{title}: ") if worst == "unknown" else (f"{title}: ",)
-        reasons = [reason for each in outcome.trials for reason in each.reasons if reason.startswith(begins)]
+        known = (*(reason for each in outcome.trials for reason in each.reasons), *outcome.undecided)
+        reasons = [reason for reason in known if reason.startswith(begins)]
         if worst == "pass":
             where = f"at {sum(result == 'pass' for result in results.values())} points"
         elif worst == "info":
             where = "it is not promised"
         found.append(PromiseOutcome(name=name, result=worst, reason="; ".join([where, *reasons[:1]])))
+    others = [text for text in outcome.undecided if not text.startswith(tuple(f"{title}: " for title in PROMISES.values()))]
+    if others and not outcome.elsewhere:
+        found.append(PromiseOutcome(name="nothing else is wrong", result="unknown", reason="; ".join(others)))
     if outcome.elsewhere:
         found.append(PromiseOutcome(name="nothing else is wrong", result="fail", reason="; ".join(outcome.elsewhere)))
     return found

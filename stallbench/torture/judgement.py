@@ -36,7 +36,7 @@ class _Judgement:
         self._tables = tables
         self._suspects = Suspects(RunFolder(tables.folder), tables.record)
         self._results: dict[str, State] = {}
-        self.outcome = TortureOutcome(trials=[TrialOutcome(trial=trial) for trial in trials], elsewhere=[])
+        self.outcome = TortureOutcome(trials=[TrialOutcome(trial=trial) for trial in trials], elsewhere=[], undecided=[])
         self._by_phase = {str(each.trial.point): each for each in self.outcome.trials}
         self._judge_activity()
         for finding in verdict.findings:
@@ -47,7 +47,8 @@ class _Judgement:
             if finding.result == "fail" and finding.check in PROMISES:
                 self._blame(finding.check, finding.reason)
             elif finding.result in ("fail", "unknown") and finding.check not in _NOT_OF_THE_QUEUE:
-                self.outcome.elsewhere.append(f"{finding.check}: {finding.reason}")
+                what = f"{PROMISES.get(finding.check, finding.check)}: {finding.reason}"
+                (self.outcome.elsewhere if finding.result == "fail" else self.outcome.undecided).append(what)
         self._blame_claims_without_worker(next(each.result for each in verdict.findings if each.check == "left behind"))
 
     def _decide_state(self, finding: Finding) -> State:

@@ -50,11 +50,14 @@ class TortureOutcome:
     trials: list[TrialOutcome]
     elsewhere: list[str]
     """What is wrong, but cannot be attributed to a point."""
+    undecided: list[str] = field(default_factory=list)
+    """What a run could not decide, at any point: for example because claims expire only after its end."""
 
     @property
     def exit_code(self) -> int:
         """0 if every promise holds at every point, else 1."""
-        return EXIT_PASS if all(trial.is_sound for trial in self.trials) and not self.elsewhere else EXIT_FAIL
+        is_sound = all(trial.is_sound for trial in self.trials) and not self.elsewhere and not self.undecided
+        return EXIT_PASS if is_sound else EXIT_FAIL
 
     @classmethod
     def merge(cls, parts: Iterable[TortureOutcome]) -> TortureOutcome:
@@ -63,4 +66,5 @@ class TortureOutcome:
         return cls(
             trials=[trial for part in parts for trial in part.trials],
             elsewhere=[text for part in parts for text in part.elsewhere],
+            undecided=list(dict.fromkeys(text for part in parts for text in part.undecided)),
         )

@@ -39,6 +39,8 @@ def print_torture(plan: TorturePlan, outcome: TortureOutcome, folder: str, conso
             console.print(f"  repeat: {escape(plan.describe_command(each.trial))}", soft_wrap=True)
     for text in outcome.elsewhere:
         console.print(f"\n[bold]at no known point[/]: {escape(text)}", soft_wrap=True)
+    for text in outcome.undecided:
+        console.print(f"\n[bold]could not be judged[/]: {escape(text)}", soft_wrap=True)
     broken = sum(state == "broken" for each in outcome.trials for state in each.states.values()) + len(outcome.elsewhere)
     unknown = [each for each in outcome.trials if "unknown" in each.states.values()]
     if outcome.exit_code == 0:
@@ -46,7 +48,7 @@ def print_torture(plan: TorturePlan, outcome: TortureOutcome, folder: str, conso
     elif broken:
         console.print(f"\n[bold red]FAIL[/]  {broken} promises are broken")
     else:
-        console.print(f"\n[bold yellow]UNKNOWN[/]  {len(unknown)} points could not be judged")
+        console.print(f"\n[bold yellow]UNKNOWN[/]  {len(unknown)} points could not be judged completely")
     console.print(f"the runs: {folder}", soft_wrap=True)
 
 

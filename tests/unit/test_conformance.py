@@ -31,8 +31,10 @@ def an_outcome(trial: Trial, **states: State) -> TrialOutcome:
     )
 
 
-def summarised(*trials: TrialOutcome, elsewhere: tuple[str, ...] = ()) -> dict[str, PromiseOutcome]:
-    found = summarise_torture(TortureOutcome(trials=list(trials), elsewhere=list(elsewhere)))
+def summarised(
+    *trials: TrialOutcome, elsewhere: tuple[str, ...] = (), undecided: tuple[str, ...] = ()
+) -> dict[str, PromiseOutcome]:
+    found = summarise_torture(TortureOutcome(trials=list(trials), elsewhere=list(elsewhere), undecided=list(undecided)))
     return {each.name.removesuffix(", at every crash point"): each for each in found}
 
 
@@ -69,6 +71,17 @@ def test_a_point_that_was_not_tried_makes_its_promises_unknown_and_nothing_hides
     assert {each.result for each in found.values()} == {"unknown"}
     assert found["in order"].reason == "after_claim (kill); not tried: nobody came by"
     assert decide(list(found.values())) == 1
+
+
+def test_what_a_run_cannot_decide_is_unknown_with_its_reason_and_not_broken() -> None:
+    """River rescues the job of a dead worker after an hour, which is after the end of the run."""
+    rescued_later = "nothing left behind: 455 jobs of dead workers are still claimed"
+    found = summarised(an_outcome(AFTER, left_behind="unknown"), undecided=(rescued_later,))
+    assert found["nothing left behind"].result == "unknown"
+    assert found["nothing left behind"].reason == f"after_claim (kill); {rescued_later}"
+    assert "nothing else is wrong" not in found
+    found = summarised(an_outcome(AFTER), undecided=("clocks: the clocks were not compared",))
+    assert (found["nothing else is wrong"].result, found["nothing lost"].result) == ("unknown", "pass")
 
 
 def test_a_point_that_was_not_tried_is_tried_again_alone_and_for_a_limited_number_of_times() -> None:

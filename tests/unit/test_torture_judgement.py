@@ -1,0 +1,57 @@
+"""What one run says of its crash points: which findings break a promise, and which leave it undecided."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from stallbench.torture.judgement import judge_run
+from stallbench.torture.outcome import PROMISES, TortureOutcome
+from stallbench.torture.screen import print_torture
+from stallbench.torture.torture import plan_torture
+from stallbench.verdicts import Verdict
+from stallbench.verdicts.attribution import Attribution
+from stallbench.verdicts.check import Finding
+from tests.unit.made_up_run import make_run
+
+
+def judge_with(folder: Path, check: str, result: Literal["fail", "unknown"], reason: str) -> TortureOutcome:
+    """Judge a sound run in which one check found something."""
+    of_check = Finding(check=check, subject="any", result=result, reason=reason)
+    others = [Finding(check=each, subject="any", result="pass", reason="") for each in PROMISES if each != check]
+    attribution = Attribution(sentence="", holders=(), trend=None)
+    verdict = Verdict(
+        run="r", status="completed", verdict=result, reason="", attribution=attribution, findings=(of_check, *others)
+    )
+    (folder / "run").mkdir()
+    jobs = pd.DataFrame([{"job_id": 1, "state": "completed", "held_after_completion": False}])
+    return judge_run(make_run(folder / "run", jobs=jobs), verdict, [])
+
+
+@pytest.mark.parametrize(("check", "named"), [("left behind", "nothing left behind: why"), ("processes", "processes: why")])
+def test_an_unknown_finding_breaks_no_promise(tmp_path: Path, check: str, named: str) -> None:
+    outcome = judge_with(tmp_path, check, "unknown", "why")
+    assert (outcome.elsewhere, outcome.undecided) == ([], [named])
+    assert outcome.exit_code == 1
+    console = Console(file=StringIO(), width=140)
+    print_torture(plan_torture("skip_locked", seed=1, overrides=(), points=(), action=None), outcome, "runs", console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"could not be judged: {named}" in printed
+    assert "UNKNOWN" in printed
+    assert "broken" not in printed
+
+
+def test_a_failure_that_belongs_to_no_point_breaks_one(tmp_path: Path) -> None:
+    outcome = judge_with(tmp_path, "processes", "fail", "worker-1 exited")
+    assert (outcome.elsewhere, outcome.undecided) == (["processes: worker-1 exited"], [])
+    assert outcome.exit_code == 1
+
+
+def test_the_schedule_is_not_a_promise_of_the_queue(tmp_path: Path) -> None:
+    outcome = judge_with(tmp_path, "schedule", "unknown", "the load was late")
+    assert outcome.exit_code == 0
