@@ -108,6 +108,7 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
             self.execute("reference_queue")
         if self.options.retained:
             self.execute("retain", b"%d" % self.options.retained)
+            self.execute("publish")
             self.execute("vacuum")
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:

@@ -117,6 +117,14 @@ class TestStatusColumn:
         assert not queue.claim()
         assert queue.is_drained()
 
+    def test_the_server_counts_the_completed_jobs_of_earlier_days_once(self, open_: Open) -> None:
+        """VACUUM counts the rows that are there; what the session has not yet reported of its INSERT was added to that."""
+        retained = 3000
+        queue, other = open_("status_column", retained=retained), open_("status_column", retained=retained)
+        end_session(queue, other)  # it reports the rest at its end
+        count = "SELECT pg_stat_get_live_tuples('status_column_jobs'::regclass)"
+        assert other.connection.execute(count).fetchall() == [(retained,)]
+
     @pytest.mark.parametrize(
         ("kind", "definition"),
         [
