@@ -1,18 +1,24 @@
-"""The compose file has a service for every scenario that can run on servers which the bench has not started, and no other."""
+"""The compose file has a service for every scenario that can run on servers which the bench has not started, and no other; so has MySQL's."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import tomllib
 from pathlib import Path
 
+import yaml
+
 from stallbench.errors import BadInputError
 from stallbench.external.addresses import ExternalServers
-from stallbench.scenario.file import find_scenarios
+from stallbench.queues import find_queue
+from stallbench.scenario.file import find_scenarios, read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.external import require_fit_for_external
 
-COMPOSE = (Path(__file__).resolve().parents[2] / "docker-compose.yml").read_text()
+FOLDER = Path(__file__).resolve().parents[2]
+COMPOSE = (FOLDER / "docker-compose.yml").read_text()
 SERVICE = re.compile(
     r"^  scenario-(?P<service>[\w-]+): \{ <<: \*on-(?P<servers>[\w-]+), command: \[(?P<name>[\w-]+)(, --variant=\w+)?\] \}$", re.M
 )
@@ -68,13 +74,38 @@ def test_ports_are_bound_to_loopback_and_no_password_is_written_down() -> None:
 
 
 def test_grafana_is_given_what_is_provisioned() -> None:
-    folder = Path(__file__).resolve().parents[2]
     assert "./dashboards/provisioning:/etc/grafana/provisioning:ro" in COMPOSE
     assert "./dashboards:/dashboards:ro" in COMPOSE
-    provider = (folder / "dashboards/provisioning/dashboards/stallbench.yml").read_text()
+    provider = (FOLDER / "dashboards/provisioning/dashboards/stallbench.yml").read_text()
     assert "path: /dashboards\n" in provider
-    source = (folder / "dashboards/provisioning/datasources/prometheus.yml").read_text()
+    source = (FOLDER / "dashboards/provisioning/datasources/prometheus.yml").read_text()
     (address,) = re.findall(r"url: http://([\w-]+):(\d+)", source)
     assert re.search(rf"^  {address[0]}:$", COMPOSE, re.M)
     assert "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH: /dashboards/run.json" in COMPOSE
-    assert (folder / "dashboards/run.json").exists()
+    assert (FOLDER / "dashboards/run.json").exists()
+
+
+def test_mysql_s_services_are_those_that_its_scenario_names() -> None:
+    """`containers/mysql.yml` is read after docker-compose.yml, whose services and volumes it may use."""
+    here = yaml.safe_load(COMPOSE)
+    added = yaml.safe_load((FOLDER / "containers" / "mysql.yml").read_text())["services"]
+    assert not added.keys() & here["services"].keys(), "it changes none of the others"
+    scenario = added["scenario-on-mysql"]
+    host_of = dict(re.findall(r"--(dsn|toxiproxy)=\S*?//@?([\w-]+):", "\n".join(scenario["entrypoint"])))
+    assert set(host_of.values()) <= added.keys()
+    assert all(each in {**here["services"], **added} for service in added.values() for each in service.get("depends_on", ()))
+    (proxy,) = json.loads((FOLDER / "containers" / "toxiproxy-mysql.json").read_text())
+    assert (proxy["name"], proxy["upstream"].partition(":")[0]) == ("primary", host_of["dsn"])
+    for service in added.values():
+        for source in (volume.partition(":")[0] for volume in service["volumes"]):
+            assert source in here["volumes"] or source == "./runs" or (FOLDER / source).exists()
+    assert os.access(FOLDER / "containers" / "mysql-primary.sh", os.X_OK)
+    assert "ports" not in str(added)
+    assert not re.search(r"(?i)password[\w]*:[ \t]*\S", (FOLDER / "containers" / "mysql.yml").read_text())
+
+
+def test_the_default_scenario_of_mysql_can_run_there() -> None:
+    (name,) = re.findall(r"SCENARIO:-([\w-]+)\}", (FOLDER / "containers" / "mysql.yml").read_text())
+    scenario = read_scenario(name, overrides=['database.engine="mysql"'])
+    assert "mysql" in find_queue(scenario.queue.kind).engines
+    require_fit_for_external(scenario, ExternalServers(servers={}, may_change_servers=True))

@@ -1,0 +1,8 @@
+#!/bin/sh
+# The server's image runs this once, when it creates its data: every process of the bench may log in with its own name, the only name that
+# InnoDB's deadlock reports show.
+set -eu
+MYSQL_PWD=$STALLBENCH_PASSWORD mysql --user=root <<SQL
+CREATE USER ''@'%' IDENTIFIED BY '$STALLBENCH_PASSWORD';
+GRANT ALL ON *.* TO ''@'%' WITH GRANT OPTION;
+SQL
