@@ -84,3 +84,46 @@ def test_what_cannot_be_continued_is_refused(run_here: RunHere, tmp_path: Path, 
     ended = run_here("compare", *arguments, "--runs", str(tmp_path / "runs"))
     assert ended.returncode == 2
     assert issue in ended.stderr
+
+
+LITTLE = """
+summary = "Next to no load, for as long as a figure of it needs."
+queue.kind = "skip_locked"
+producers = { rate = 20, max_batch = 200 }
+workers.count = 1
+comparison = { metric = "latency_ms.p95", phase = "baseline", better = "lower" }
+[[phases]]
+name = "baseline"
+duration = "2s"
+[variants.two_workers]
+summary = "One more worker."
+workers.count = 2
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", [("run",), ("compare", "--repeat", "2")])
+def test_a_regression_against_a_committed_baseline_fails_the_command(
+    bench: Bench, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    scenario, file = tmp_path / "little.toml", tmp_path / "baseline.json"
+    scenario.write_text(LITTLE)
+    name, *options = command
+    first = bench.run(name, str(scenario), *options)
+    assert first.returncode == 0, first.stdout + first.stderr
+    measured_in = "latest" if name == "run" else comparison_of_little(bench)[0].name
+    written = bench.run("baseline", measured_in, "--output", str(file))
+    assert written.returncode == 0, written.stderr
+    content = json.loads(file.read_text())
+    for variant in content["variants"].values():
+        values = variant["metrics"]["latency_ms.p95 in baseline"]["values"]
+        variant["metrics"]["latency_ms.p95 in baseline"]["values"] = [value / 100 for value in values]
+    file.write_text(json.dumps(content))
+    again = bench.run(name, str(scenario), *options, "--against", str(file))
+    assert again.returncode == 1, again.stdout + again.stderr
+    assert "latency_ms.p95 in baseline" in again.stdout
+    assert "baseline" in again.stdout
+
+
+def comparison_of_little(bench: Bench) -> list[Path]:
+    return sorted(bench.runs.glob("*-compare-little"))

@@ -78,3 +78,22 @@ def test_a_held_horizon_is_held_in_every_probe(bench: Bench) -> None:
         assert (holder["kind"], holder["phase"], holder["active_to_end"]) == ("idle_writer", "probe", True)
         assert holder["evidence"]["holds_primary"]
         assert holder["verified_ns"] < phase["end_ns"] <= holder["end_ns"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("setting", "at_most"),
+    [
+        pytest.param("queue.kind=library:graphile_worker", 20, marks=pytest.mark.libraries),
+        ("database.version=18", 20),
+        ("workers.count=4", 40),
+    ],
+)
+def test_the_limit_is_that_of_a_library_a_version_or_a_setting(bench: Bench, setting: str, at_most: float) -> None:
+    ended = bench.run(*limit_with("free"), "--set", setting, "--start", "64")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (folder,) = bench.runs.glob("*-limit-longtx")
+    (limit,) = json.loads((folder / "limit.json").read_text())["limits"]
+    assert limit["interval"]["low"] <= at_most * 1.3, "a worker executes one job at a time"
+    record = json.loads((folder / limit["probes"][0]["run"] / "run.json").read_text())
+    assert setting in record["scenario"]["changes"]

@@ -83,3 +83,22 @@ def assert_a_worse_version_is_seen(bench: Bench, path: Path, scenario: Path, ver
     refused = bench.run("matrix", str(scenario), "--versions", versions, *against, "--set", "workers.count=2")
     assert refused.returncode == 2
     assert "workers.count is 2, in the baseline 1" in refused.stderr
+
+
+@pytest.mark.long
+def test_three_rounds_on_two_engines_decide_whether_the_difference_is_significant(bench: Bench, tmp_path: Path) -> None:
+    scenario = tmp_path / "little.toml"
+    scenario.write_text(SCENARIO)
+    changes = ("--set", "queue.kind=laravel", "--versions", "postgres:18,mariadb:10.11", "--repeat", "3")
+    ended = bench.run("matrix", str(scenario), *changes)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (path,) = bench.runs.glob("*-matrix-little")
+    content = json.loads((path / "comparison.json").read_text())
+    assert [run["status"] for run in content["runs"]] == ["completed"] * 6
+    engines = {
+        run["variant"]: json.loads((bench.runs / run["folder"] / "run.json").read_text())["servers"][0]["engine"]
+        for run in content["runs"]
+    }
+    assert engines == {"postgres:18": "postgres", "mariadb:10.11": "mariadb"}
+    assert "is not enough" not in ended.stdout
+    assert any(words in " ".join(ended.stdout.split()) for words in ("no significant difference", "helps", "makes it worse"))

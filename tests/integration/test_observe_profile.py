@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,6 +24,7 @@ from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.file import read_scenario
+from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers
@@ -127,6 +130,23 @@ def test_a_known_load_is_recorded_without_a_name(busy: Endpoint, tmp_path: Path)
         "job_class",
     )
     assert not [name for name in names if name and name in text.replace(" stallbench", "")]
+
+
+@pytest.mark.long
+def test_a_recorded_load_is_repeated_on_a_server_of_the_bench(busy: Endpoint, tmp_path: Path) -> None:
+    path = tmp_path / "profile.toml"
+    observe(busy, path, for_s=_FOR_S)
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-m", "stallbench.cli", "run", str(path), "--runs", str(runs)]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    run = RunTables((runs / "latest").resolve())
+    assert run.metric("enqueued", "rate", "load") == pytest.approx(RATE, rel=0.15)
+    share = run.metric("completed", "share", "load")
+    assert share is not None
+    assert share > 0.9, "as many workers as were recorded keep up with it, as those did"
+    assert run.record.scenario.producers.payload_bytes == pytest.approx(PAYLOAD_BYTES, rel=0.1)
+    assert len(run.record.processes_of("worker")) == WORKERS
 
 
 def test_a_user_who_may_not_see_the_statements_of_others_counts_the_running_jobs(busy: Endpoint) -> None:
