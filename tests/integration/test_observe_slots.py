@@ -1,0 +1,31 @@
+"""`stallbench observe` on a server whose horizon a replication slot holds although its replica has gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.engines.postgres import connect
+from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
+from tests.integration.observed import finding_about, look_at, section_of
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.integration
+__all__ = ["database_name", "held", "prompt_feedback"]
+
+
+def test_the_slot_of_a_replica_that_has_gone_is_the_holder_and_its_statement_frees_the_horizon(held: HeldDatabase) -> None:
+    endpoint = held.cluster.server("primary").direct.model_copy(update={"database": held.name})
+    held.start(held.document("slot"))
+
+    def find() -> tuple[str, ...] | None:
+        rows = section_of(look_at(endpoint), "Who holds").rows
+        return next((row for row in rows if "slot" in row[0]), None)
+
+    row = wait_for(find, "the slot among the holders")
+    (slot,) = held.primary.execute("SELECT slot_name FROM pg_replication_slots WHERE xmin IS NOT NULL").fetchone() or ("",)
+    assert slot in row[0]
+    assert row[-1] == f"SELECT pg_drop_replication_slot('{slot}');"
+    assert finding_about(look_at(endpoint), f"slot {slot}").statement == row[-1]
+    with connect(endpoint, "test") as admin:
+        admin.execute(row[-1])
+    wait_for(lambda: find() is None, "a horizon that is free")
