@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from stallbench import PROJECT
+from stallbench.comparison.library_columns import CAPACITY, SATURATION
 from stallbench.comparison.library_faults import find_fault_runs, make_fault_table
-from stallbench.comparison.library_held import CAPACITY, HELD_TABLES, SATURATION, make_held_table
+from stallbench.comparison.library_held import HELD_TABLES
+from stallbench.comparison.library_idle import IDLE_TABLE
 from stallbench.comparison.library_page import format_heading, has_section, read_cells, read_section, replace_section
 from stallbench.errors import BadInputError
 from stallbench.libraries import Library, find_libraries
@@ -21,8 +23,10 @@ PAGES = (PROJECT / "docs" / "libraries.md", PROJECT / "docs" / "libraries-in-fau
 """Each table is on the page that has its markers."""
 README = PROJECT / "README.md"
 """Shows a few columns of the first table."""
+TABLES = (*HELD_TABLES, IDLE_TABLE)
+"""The tables of comparisons."""
 _FIRST = HELD_TABLES[0]
-_IN_README = (CAPACITY, "latency p95, ms", "buffers per claim", SATURATION)
+_IN_README = (CAPACITY.title, "latency p95, ms", "buffers per claim", SATURATION.title)
 """The columns of the first table that the README shows."""
 
 
@@ -35,16 +39,16 @@ def write_tables(runs: Path, pages: Sequence[Path] = PAGES, readme: Path = READM
     Raises `BadInputError` if there is no run of a library that may be shown, or if no page has the markers of a table.
     """
     texts = _Texts(pages)
-    comparisons = {table.name: table.find_comparisons(runs) for table in HELD_TABLES}
+    comparisons = {table.name: table.find_comparisons(runs) for table in TABLES}
     found, left_out = find_fault_runs(runs, texts.read("faults"))
     left_out = [*(message for _, messages in comparisons.values() for message in messages), *left_out]
     if not found and not any(records for records, _ in comparisons.values()):
         example = "stallbench run worker-crash --set 'queue={kind=\"library:river\"}'"
         raise BadInputError("\n".join([f"{runs}: has no run of a library that can be shown; try: {example}", *left_out]))
     messages = []
-    for table in HELD_TABLES:
+    for table in TABLES:
         records, _ = comparisons[table.name]
-        texts.replace(table.name, make_held_table(table, records, runs, texts.read(table.name)))
+        texts.replace(table.name, table.make(records, runs, texts.read(table.name)))
         messages.append(f"{table.name}: from {', '.join(record.id for record in records) or 'no comparison'}")
     texts.replace("faults", make_fault_table(found, texts.read("faults")))
     for name, lines in (("rescue", _rescue_table), ("settings", _settings_table), ("workers", _workers_table)):

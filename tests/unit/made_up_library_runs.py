@@ -16,7 +16,7 @@ from stallbench.comparison.subject import choose_subjects
 from tests.unit.made_up_comparison import make_scenario
 
 SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
-TABLES = ("longtx", "longtx-common", "longtx-replica", "longtx-innodb", "faults", "rescue", "settings", "workers")
+TABLES = ("longtx", "longtx-common", "longtx-replica", "longtx-innodb", "idle-cost", "faults", "rescue", "settings", "workers")
 MARKERS = "\n".join(f"<!-- {table}: begin -->\n<!-- {table}: end -->" for table in TABLES)
 HELD_CHANGES = ("phases.longtx.until=duration", "phases.longtx.jobs=10_000")
 README_MARKERS = "<!-- libraries: begin -->\n<!-- libraries: end -->"
