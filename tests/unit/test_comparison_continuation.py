@@ -11,6 +11,7 @@ from stallbench.comparison.comparison import carry_out_runs, continue_runs
 from stallbench.comparison.conclusion import conclude_comparison
 from stallbench.comparison.plan import make_plan
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
+from stallbench.comparison.versions import make_matrix_plan
 from stallbench.errors import BadInputError, NotCarriedOutError
 from tests.unit.fake_comparison_runs import FakeRuns, raise_at
 from tests.unit.scenario_text import SMALL
@@ -124,3 +125,15 @@ def test_a_comparison_that_is_running_is_left_alone(fake: FakeRuns, file: Path) 
     folder.write(folder.read().model_copy(update={"status": "running"}))
     with pytest.raises(BadInputError, match="is still running, in the process"):
         continue_with(folder)
+
+
+def test_a_matrix_of_versions_is_continued_too(fake: FakeRuns, file: Path) -> None:
+    fake.before_run = raise_at(2, KeyboardInterrupt())
+    versions = "postgres:17,postgres:18"
+    plan = make_matrix_plan(str(file), versions=versions, variant="cure", rounds=1, seed=7, overrides=())
+    folder = carry_out_runs(plan, file.parent / "runs", say=lambda _: None)
+    fake.before_run = lambda _: None
+    record, _ = continue_with(folder, rounds=2)
+    assert (record.status, record.versions, record.scenario.variant) == ("completed", versions, "cure")
+    assert [run.variant for run in record.runs] == [run.variant for run in folder.read().runs]
+    assert {scenario.database.version for scenario in fake.scenarios} == {"17", "18"}
