@@ -102,13 +102,17 @@ def compare(
     if table:
         _write_tables_and_exit(scenario, runs)
     if continue_ is not None:
-        given = {"SCENARIO": scenario, "--variants": variants, "--libraries": libraries, "--seed": seed, "--set": set_}
-        _continue_and_exit(
-            continue_,
-            repeat,
-            runs,
-            [name for name, value in {**given, "--load": load != "common", "--against": against}.items() if value],
-        )
+        given = {
+            "SCENARIO": scenario,
+            "--variants": variants,
+            "--libraries": libraries,
+            "--load": None if load == "common" else load,
+            "--seed": seed,
+            "--set": set_ or None,
+            "--against": against,
+            "--tolerance": tolerance or None,
+        }
+        _continue_and_exit(continue_, repeat, runs, [name for name, value in given.items() if value is not None])
     if scenario is None:
         raise BadInputError("compare needs a SCENARIO, like longtx; only --table and --continue work without one")
     from stallbench.comparison.comparison import carry_out_runs

@@ -31,6 +31,8 @@ def plan_continuation(folder: ComparisonFolder, rounds: int) -> tuple[Plan, Comp
     if record.status == "running" and is_bench_alive(record.bench.model_dump()):
         raise BadInputError(f"{folder.path}: is still running, in the process {record.bench.pid}")
     plan = _plan_again(record, max(rounds, record.rounds))
+    if left_out := {name: reason for name, reason in record.left_out.items() if name in plan.chosen}:
+        plan = plan.without(left_out)
     of_runs = _read_scenarios(folder, record)
     plan = _with_recorded_load(plan, record, of_runs)
     _require_same_scenarios(folder, plan, record, of_runs)

@@ -52,8 +52,7 @@ class BenchSession:
         """End Spark and the server."""
         if self._service is not None:
             _end(self._service)
-        if self._server is not None:
-            _end(self._server)
+        self._end_server()
 
     def bench(self, test: str, defaults: Mapping[str, Any], keep: Callable[[Path], None]) -> Bench:
         """Return what a test uses. ``defaults``: arguments of `Bench.run`. ``keep``: called with the folder of each run."""
@@ -71,14 +70,28 @@ class BenchSession:
                 text=True,
                 start_new_session=True,  # Ctrl-C is for the session, which ends it
             )
-        assert self._server.stdin
-        assert self._server.stdout
-        self._server.stdin.write(f"{request.write()}\n")
-        self._server.stdin.flush()
-        line = self._server.stdout.readline()
-        if not line:
-            raise NotCarriedOutError(f"the server that the runs share ended unexpectedly, with code {self._server.wait()}")
-        return Answer.read(line)
+        try:
+            answer = _ask(self._server, request)
+        except BaseException:  # the time limit of a test, for example: the answer would be read for the next run
+            self._end_server()
+            raise
+        if answer is None:
+            self._end_server()
+            answer = Answer(own_because="the shared server ended unexpectedly")
+        if answer.own_because:
+            print(f"this run has its own servers: {answer.own_because}")
+        return answer
+
+    def _end_server(self) -> None:
+        """End the shared server, which stops what it has started when its standard input ends."""
+        server, self._server = self._server, None
+        if server is not None:
+            assert server.stdin
+            with suppress(OSError):
+                server.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                server.wait(_END_S)
+            _end(server)
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a command, which names the service that makes the tables; it is started when it is first needed."""
@@ -133,7 +146,9 @@ class Bench:
         against = describe_against(merged.pop("against", None), merged.pop("tolerance", None), self._session.root)
         changes = describe_changes(**merged)
         name = find_scenario_file(os.fspath(chosen), self._session.root)
-        server = self._session.find_server(Request(scenario=name, variant=variant, overrides=changes[1::2]))
+        server = self._session.find_server(
+            Request(scenario=name, variant=variant, overrides=changes[1::2], folder=str(Path.cwd()))
+        )
         options = [*(["--variant", variant] if variant else []), *changes, *against, *server.options]
         folder = self._make_folder()
         self._carry_out(["run", name, *options, "--runs", str(folder)], folder, server.environment)
@@ -178,6 +193,17 @@ class Bench:
                 folder.rmdir()  # if there are no records
             last = "\n".join([line for line in output.splitlines() if line.strip()][-_LAST_LINES:])
             raise (BadInputError if code == EXIT_BAD_INPUT else NotCarriedOutError)(last or f"exit code {code}")
+
+
+def _ask(server: subprocess.Popen[str], request: Request) -> Answer | None:
+    """Send a line and read one; none if the process has ended."""
+    assert server.stdin
+    assert server.stdout
+    with suppress(BrokenPipeError):
+        server.stdin.write(f"{request.write()}\n")
+        server.stdin.flush()
+    line = server.stdout.readline()
+    return Answer.read(line) if line else None
 
 
 def _end(process: subprocess.Popen[Any]) -> None:

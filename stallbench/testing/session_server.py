@@ -7,6 +7,8 @@ so also when pytest is killed.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from stallbench.engines import driver_of
-from stallbench.errors import StallbenchError
+from stallbench.errors import EXIT_INTERRUPTED, StallbenchError
 from stallbench.external.addresses import ExternalServers
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario.file import read_scenario
@@ -33,6 +35,8 @@ class Request:
     scenario: str
     variant: str | None
     overrides: list[str]
+    folder: str
+    """The working directory, from which paths count."""
 
     @classmethod
     def read(cls, line: str) -> Self:
@@ -90,13 +94,17 @@ class SessionServer:
         A run whose section ``[database]`` differs from that of the run before gets another server, with its settings, and the former is stopped.
         """
         try:
+            os.chdir(request.folder)
             scenario = read_scenario(request.scenario, variant=request.variant, overrides=request.overrides)
             if reason := _find_reason_against(scenario):
                 return Answer(own_because=reason)
             endpoint = self._start(scenario).give()
             _prepare(endpoint)
-        except StallbenchError as error:  # the run itself reports what is wrong with its scenario or its server
+        except StallbenchError as error:  # the run itself reports what is wrong with its scenario
             return Answer(own_because=str(error).partition("\n")[0])
+        except Exception as error:  # noqa: BLE001 - a server that was killed, for example: the next run gets another one
+            self.stop()
+            return Answer(own_because=f"the shared server could not be used: {str(error).strip() or type(error).__name__}")
         user = f"{endpoint.user}@" if endpoint.user else "@"
         address = f"primary={_SCHEMES[endpoint.engine]}://{user}{endpoint.host}:{endpoint.port}/{endpoint.database}"
         return Answer(address=address, database=endpoint.database, password=endpoint.password.get_secret_value())
@@ -143,7 +151,8 @@ def _prepare(endpoint: Endpoint) -> None:
 
 
 def main(logs: Path) -> None:
-    """Answer until standard input ends; then stop the server."""
+    """Answer until standard input ends, or until SIGTERM; then stop the server."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
     server = SessionServer(logs)
     try:
         for line in sys.stdin:

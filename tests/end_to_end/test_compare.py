@@ -76,7 +76,10 @@ def test_bad_input_is_refused_before_a_server_is_started(run_here: RunHere, tmp_
     ("arguments", "issue"),
     [
         (["--continue", "nothing"], "--continue nothing: there is no comparison of that name"),
-        (["longtx", "--seed", "7", "--continue", "nothing"], "leave out SCENARIO and --seed"),
+        (
+            ["longtx", "--seed", "0", "--tolerance", "5%", "--continue", "nothing"],
+            "leave out SCENARIO and --seed and --tolerance",
+        ),
         ([], "compare needs a SCENARIO, like longtx; only --table and --continue work without one"),
     ],
 )

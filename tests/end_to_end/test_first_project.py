@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from junitparser import JUnitXml
@@ -80,21 +81,38 @@ def test_the_files_of_init_run_as_they_are(in_clone: Installed) -> None:
     assert not cases["completed.rate in longtx"].result
 
 
-def test_the_runs_of_a_session_share_a_server_if_they_are_asked_to(in_clone: Installed) -> None:
-    (in_clone.folder / "test_mine.py").write_text("""
+TWO_QUEUES = """
 import pytest
 
 @pytest.mark.parametrize("queue", ["skip_locked", "que"])
 def test_queue(stallbench, queue):
-    verdict = stallbench.run("baseline", queue=queue, phases={"warmup": "1s", "baseline": "3s"}, set={"producers.rate": 50}, expect=[])
+    phases, load = {"warmup": "1s", "baseline": "3s"}, {"producers.rate": 50}
+    verdict = stallbench.run("baseline", queue=queue, phases=phases, set=load, expect=[])
     assert verdict.passed, verdict.reason
-""")
+"""
+
+
+def run_two_queues(installed: Installed, *options: str) -> list[dict[str, Any]]:
+    """Run the tests above and return the records of their runs."""
+    (installed.folder / "test_mine.py").write_text(TWO_QUEUES)
     plugins = ("-p", "stallbench.testing.plugin", "-p", "no:cacheprovider")
-    in_clone.run("pytest", "-q", *plugins, "--rootdir=.", "--stallbench-reports=kept", "--stallbench-server=session")
-    records = [json.loads(path.read_text()) for path in (in_clone.folder / "kept").glob("*/*-baseline/run.json")]
+    installed.run("pytest", "-q", *plugins, "--rootdir=.", "--stallbench-reports=kept", "--junitxml=junit.xml", *options)
+    return [json.loads(path.read_text()) for path in (installed.folder / "kept").glob("*/*-baseline/run.json")]
+
+
+def test_the_runs_of_a_session_share_a_server_if_they_are_asked_to(in_clone: Installed) -> None:
+    records = run_two_queues(in_clone, "--stallbench-server=session")
     assert {record["queue"]["kind"] for record in records} == {"skip_locked", "que"}
     (port,) = {server["port"] for record in records for server in record["servers"] if server["name"] == "primary"}
     assert port
+
+
+@pytest.mark.long
+def test_with_xdist_each_test_process_has_its_own_server_and_one_file_has_all_cases(in_clone: Installed) -> None:
+    records = run_two_queues(in_clone, "-p", "xdist", "-n", "2", "--stallbench-server=session")
+    assert len({server["port"] for record in records for server in record["servers"] if server["name"] == "primary"}) == 2
+    suites = JUnitXml.fromfile(str(in_clone.folder / "junit.xml"))
+    assert sum(case.name == "every job is accounted for" for suite in suites for case in suite) == 2, "one for each run"
 
 
 @pytest.fixture(scope="module")

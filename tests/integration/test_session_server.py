@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 
@@ -33,7 +34,7 @@ def session_server(logs: Path) -> Iterator[SessionServer]:
 def request(folder: Path, text: str = ALONE, *overrides: str) -> Request:
     file = folder / "mine.toml"
     file.write_text(text)
-    return Request(scenario=str(file), variant=None, overrides=list(overrides))
+    return Request(scenario=str(file), variant=None, overrides=list(overrides), folder=str(folder))
 
 
 def connect(answer: Answer) -> psycopg.Connection[tuple[object, ...]]:
@@ -74,6 +75,25 @@ def test_other_settings_of_the_server_need_another_server(tmp_path: Path) -> Non
             assert connection.execute("SHOW shared_buffers").fetchone() == ("16MB",)
         with pytest.raises(psycopg.OperationalError):
             connect(first)
+
+
+def test_after_the_server_was_killed_the_next_run_gets_another_one(tmp_path: Path) -> None:
+    with session_server(tmp_path / "logs") as server:
+        first = server.give(request(tmp_path))
+        for process in psutil.process_iter(["name", "cmdline"]):
+            if str(first.address.rpartition(":")[2].partition("/")[0]) in " ".join(process.info["cmdline"] or ()):
+                process.kill()
+        assert wait_until(lambda: refuses(first), within_s=30)
+        answers = [server.give(request(tmp_path)) for _ in range(2)]
+        assert "the shared server could not be used" in answers[0].own_because
+        assert start_time(answers[1])
+
+
+def test_paths_count_from_the_working_directory_of_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text(ALONE)
+    monkeypatch.chdir("/")
+    with session_server(tmp_path / "logs") as server:
+        assert server.give(Request(scenario="mine.toml", variant=None, overrides=[], folder=str(tmp_path))).address
 
 
 @pytest.mark.parametrize(
