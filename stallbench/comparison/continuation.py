@@ -30,13 +30,16 @@ def plan_continuation(folder: ComparisonFolder, rounds: int) -> tuple[Plan, Comp
     record = folder.read()
     if record.status == "running" and is_bench_alive(record.bench.model_dump()):
         raise BadInputError(f"{folder.path}: is still running, in the process {record.bench.pid}")
-    plan = _plan_again(record, max(rounds, record.rounds))
+    try:
+        plan = _plan_again(record, max(rounds, record.rounds))
+    except BadInputError as error:
+        raise BadInputError(f"{folder.path}: cannot be continued: {error}") from error
     if left_out := {name: reason for name, reason in record.left_out.items() if name in plan.chosen}:
         plan = plan.without(left_out)
     of_runs = _read_scenarios(folder, record)
     plan = _with_recorded_load(plan, record, of_runs)
     _require_same_scenarios(folder, plan, record, of_runs)
-    completed = {run.number: run for run in record.runs if run.status == "completed"}
+    completed = {run.number: run for run in record.runs if run.status == "completed" and (run.values or run.number in of_runs)}
     if len(completed) == len(plan.runs):
         raise BadInputError(
             f"{folder.path}: all {plan.rounds} {'round' if plan.rounds == 1 else 'rounds'} are completed; "
@@ -68,7 +71,7 @@ def _plan_again(record: ComparisonRecord, rounds: int) -> Plan:
 
 
 def _read_scenarios(folder: ComparisonFolder, record: ComparisonRecord) -> dict[int, Scenario]:
-    """Return the scenarios of the completed runs whose folders are there, by the number of the run."""
+    """Return the scenarios of those completed runs whose folders are there, by the number of the run."""
     files = {
         run.number: RunFolder(folder.runs / run.folder).record for run in record.runs if run.status == "completed" and run.folder
     }
@@ -77,18 +80,18 @@ def _read_scenarios(folder: ComparisonFolder, record: ComparisonRecord) -> dict[
 
 def _with_recorded_load(plan: Plan, record: ComparisonRecord, of_runs: Mapping[int, Scenario]) -> Plan:
     """Give a load that is a share of the capacity the rate that it had; raises `BadInputError` if that is not known."""
+    shares = {name: share for name, one in plan.chosen.items() if (share := one.producers.capacity_share) is not None}
     capacities = {variant.name: variant.capacity for variant in record.variants if variant.capacity is not None}
     if not capacities:  # the rate was that of a baseline
         ran = {run.variant: of_runs[run.number].producers.rate for run in record.runs if run.number in of_runs}
-        shares = {name: one.producers.capacity_share for name, one in plan.chosen.items()}
-        capacities = {name: rate / share for name, rate in ran.items() if (share := shares.get(name))}
-    rated = plan.with_capacities(capacities) if capacities else plan
-    if unknown := [name for name, one in rated.chosen.items() if one.producers.wants_rate]:
+        capacities = {name: rate / shares[name] for name, rate in ran.items() if name in shares}
+    unknown = [name for name in shares if name not in capacities] if plan.load == "own" or not capacities else []
+    if unknown:
         raise BadInputError(
             f"{record.id}: cannot be continued: no run of {', '.join(unknown)} was completed, so its load is not known; "
             "start a new comparison"
         )
-    return rated
+    return plan.with_capacities(capacities) if shares else plan
 
 
 def _require_same_scenarios(

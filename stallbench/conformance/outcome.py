@@ -51,10 +51,9 @@ def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
             where = "it is not promised"
         found.append(PromiseOutcome(name=name, result=worst, reason="; ".join([where, *reasons[:1]])))
     others = [text for text in outcome.undecided if not text.startswith(tuple(f"{title}: " for title in PROMISES.values()))]
-    if others and not outcome.elsewhere:
-        found.append(PromiseOutcome(name="nothing else is wrong", result="unknown", reason="; ".join(others)))
-    if outcome.elsewhere:
-        found.append(PromiseOutcome(name="nothing else is wrong", result="fail", reason="; ".join(outcome.elsewhere)))
+    if outcome.elsewhere or others:
+        result: Result = "fail" if outcome.elsewhere else "unknown"
+        found.append(PromiseOutcome(name="nothing else is wrong", result=result, reason="; ".join([*outcome.elsewhere, *others])))
     return found
 
 

@@ -10,10 +10,9 @@ import pymysql
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
+from stallbench.external.setting_values import normalize_innodb
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import read_changed_settings
-
-_ON_OFF = {"ON": "1", "OFF": "0", "TRUE": "1", "FALSE": "0"}
 
 _OBJECTS = """
 SELECT CASE table_type WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END, table_name FROM information_schema.tables
@@ -57,11 +56,11 @@ class MySQLAdapter(ServerAdapter):
             raise NotCarriedOutError(f"{self.name} does not follow a primary")
 
     def find_differing(self, wanted: Mapping[str, SettingValue]) -> dict[str, tuple[str, str]]:
-        """Compare the text of the global values; ON equals 1."""
+        """Compare the global values; ON equals 1, and 1K equals 1024."""
         differing: dict[str, tuple[str, str]] = {}
         for name, value in wanted.items():
             in_force = self._read(name)
-            if _comparable(in_force) != _comparable(value):
+            if normalize_innodb(in_force) != normalize_innodb(value):
                 differing[name] = (in_force, str(value))
         return differing
 
@@ -107,8 +106,3 @@ class MySQLAdapter(ServerAdapter):
             return str(self.execute(f"SELECT @@global.{name}")[0][0])
         except pymysql.Error as error:
             raise NotCarriedOutError(f"{self.name} does not know {name}: {self.driver.describe(error)}") from error
-
-
-def _comparable(value: object) -> str:
-    text = str(int(value)) if isinstance(value, bool) else str(value)
-    return _ON_OFF.get(text.upper(), text)

@@ -10,6 +10,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
+from stallbench.external.setting_values import normalize_postgres
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.postgres import read_changed_settings, setting_text
 from stallbench.waiting import wait_until
@@ -72,12 +73,13 @@ class PostgresAdapter(ServerAdapter):
             raise NotCarriedOutError(f"{self.name} does not stream from a primary")
 
     def find_differing(self, wanted: Mapping[str, SettingValue]) -> dict[str, tuple[str, str]]:
-        """Compare the texts that the server itself shows."""
+        """Compare what the server itself shows, in any unit."""
         differing: dict[str, tuple[str, str]] = {}
+        units = dict(self.execute("SELECT name, unit FROM pg_settings WHERE name = ANY(%s)", (list(wanted),)))
         for name, value in wanted.items():
-            in_force = self._show(name)
-            if in_force != setting_text(value):
-                differing[name] = (in_force, setting_text(value))
+            in_force, text, unit = self._show(name), setting_text(value), units.get(name)
+            if normalize_postgres(in_force, unit) != normalize_postgres(text, unit):
+                differing[name] = (in_force, text)
         return differing
 
     def change_setting(self, name: str, value: SettingValue) -> None:

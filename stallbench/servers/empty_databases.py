@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from psycopg import sql
+
 from stallbench.engines import driver_of
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
@@ -15,6 +17,7 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 
+_LOCK_TIMEOUT = "30s"
 _EMPTIED = ("postgres", "mariadb", "mysql", "redis")
 
 
@@ -83,6 +86,11 @@ def _empty(endpoint: Endpoint) -> None:
         if endpoint.engine == "redis":
             connection.flushdb()
         elif endpoint.engine == "postgres":
+            connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
+            # A run that was killed may have left these; a prepared transaction keeps its locks.
+            for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall():
+                connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
+            connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
                 "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"

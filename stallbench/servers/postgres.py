@@ -219,7 +219,7 @@ def count_statements(endpoint: Endpoint) -> None:
     with connect(endpoint, "start") as connection:
         row = connection.execute(f"SELECT current_setting('{_PRELOADED}')").fetchone()
         if row and _STATEMENTS in row[0]:
-            connection.execute(f"CREATE EXTENSION {_STATEMENTS}")
+            connection.execute(f"CREATE EXTENSION IF NOT EXISTS {_STATEMENTS}")
 
 
 def keep_tables_on(disk: SmallDisk, endpoint: Endpoint) -> None:

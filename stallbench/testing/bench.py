@@ -69,6 +69,7 @@ class BenchSession:
                 stdout=subprocess.PIPE,
                 text=True,
                 start_new_session=True,  # Ctrl-C is for the session, which ends it
+                preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - only a system call
             )
         try:
             answer = _ask(self._server, request)
@@ -83,15 +84,14 @@ class BenchSession:
         return answer
 
     def _end_server(self) -> None:
-        """End the shared server, which stops what it has started when its standard input ends."""
+        """End the shared server; SIGTERM stops what it has started."""
         server, self._server = self._server, None
         if server is not None:
-            assert server.stdin
-            with suppress(OSError):
-                server.stdin.close()
-            with suppress(subprocess.TimeoutExpired):
-                server.wait(_END_S)
             _end(server)
+            for pipe in (server.stdin, server.stdout):
+                assert pipe
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a command, which names the service that makes the tables; it is started when it is first needed."""

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -23,9 +23,12 @@ from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.external import require_fit_for_external
 from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
+from stallbench.servers.postgres import count_statements
+from stallbench.waiting import wait_until
 
 _SCHEMES = {"postgres": "postgresql", "mariadb": "mariadb", "mysql": "mysql"}
 """The schemes of the engines whose servers may be external ones."""
+_LEAVE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,7 @@ class SessionServer:
         self._running = ExitStack()
         self._databases: EmptyDatabases | None = None
         self._section = ""
+        self._endpoint: Endpoint | None = None
 
     def give(self, request: Request) -> Answer:
         """Return an empty database on the server for a run.
@@ -94,11 +98,11 @@ class SessionServer:
         A run whose section ``[database]`` differs from that of the run before gets another server, with its settings, and the former is stopped.
         """
         try:
-            os.chdir(request.folder)
-            scenario = read_scenario(request.scenario, variant=request.variant, overrides=request.overrides)
+            with chdir(request.folder):
+                scenario = read_scenario(request.scenario, variant=request.variant, overrides=request.overrides)
             if reason := _find_reason_against(scenario):
                 return Answer(own_because=reason)
-            endpoint = self._start(scenario).give()
+            endpoint = self._endpoint = self._start(scenario).give()
             _prepare(endpoint)
         except StallbenchError as error:  # the run itself reports what is wrong with its scenario
             return Answer(own_because=str(error).partition("\n")[0])
@@ -109,10 +113,15 @@ class SessionServer:
         address = f"primary={_SCHEMES[endpoint.engine]}://{user}{endpoint.host}:{endpoint.port}/{endpoint.database}"
         return Answer(address=address, database=endpoint.database, password=endpoint.password.get_secret_value())
 
+    def wait_for_clients(self) -> None:
+        """Wait until the last run has left the server, if it is still there."""
+        if (endpoint := self._endpoint) is not None:
+            wait_until(lambda: not _has_clients(endpoint), within_s=_LEAVE_S, every_s=0.2)
+
     def stop(self) -> None:
         """Stop the server, if there is one."""
         self._running.close()
-        self._databases = None
+        self._databases = self._endpoint = None
 
     def _start(self, scenario: Scenario) -> EmptyDatabases:
         section = scenario.database.model_dump_json()
@@ -137,15 +146,37 @@ def _find_reason_against(scenario: Scenario) -> str:
 
 
 def _prepare(endpoint: Endpoint) -> None:
-    """Give the emptied database what a server of a run's own has, and make what the runs before it did invisible to its collectors."""
-    if endpoint.engine != "postgres":
-        return
+    """Count statements as on a server of a run's own, and forget those of the runs before."""
     driver = driver_of(endpoint.engine)
+    if endpoint.engine == "postgres":
+        count_statements(endpoint)
     connection = driver.connect(endpoint, "session")
     try:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-        connection.execute("SELECT pg_stat_statements_reset()")
+        if endpoint.engine != "postgres":
+            with connection.cursor() as cursor:
+                cursor.execute("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
+            return
+        if connection.execute("SELECT FROM pg_extension WHERE extname = 'pg_stat_statements'").fetchall():
+            connection.execute("SELECT pg_stat_statements_reset()")
         connection.execute("CHECKPOINT")
+    finally:
+        driver.close(connection)
+
+
+def _has_clients(endpoint: Endpoint) -> bool:
+    """Whether a run is still connected: its processes end by themselves when pytest was killed, and undo what they changed."""
+    driver = driver_of(endpoint.engine)
+    try:
+        connection = driver.connect(endpoint, "session")
+    except driver.errors:
+        return False
+    try:
+        if endpoint.engine == "postgres":
+            others = "SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            return bool(connection.execute(others).fetchall())
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM information_schema.processlist WHERE db = database() AND id <> connection_id()")
+            return bool(cursor.fetchall())
     finally:
         driver.close(connection)
 
@@ -153,13 +184,16 @@ def _prepare(endpoint: Endpoint) -> None:
 def main(logs: Path) -> None:
     """Answer until standard input ends, or until SIGTERM; then stop the server."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a user's queue file prints is no answer
     server = SessionServer(logs)
     try:
         for line in sys.stdin:
-            print(server.give(Request.read(line)).write(), flush=True)
+            print(server.give(Request.read(line)).write(), file=answers, flush=True)
     except KeyboardInterrupt:
         pass
     finally:
+        server.wait_for_clients()
         server.stop()
 
 

@@ -48,7 +48,8 @@ def print_torture(plan: TorturePlan, outcome: TortureOutcome, folder: str, conso
     elif broken:
         console.print(f"\n[bold red]FAIL[/]  {broken} promises are broken")
     else:
-        console.print(f"\n[bold yellow]UNKNOWN[/]  {len(unknown)} points could not be judged completely")
+        what = f"{len(unknown)} points" if unknown else "the runs"
+        console.print(f"\n[bold yellow]UNKNOWN[/]  {what} could not be judged completely")
     console.print(f"the runs: {folder}", soft_wrap=True)
 
 

@@ -18,8 +18,15 @@ from tests.unit.scenario_text import SMALL
 
 pytestmark = pytest.mark.integration
 
-ALONE = SMALL.replace("replicas = 1\n", "")
+ALONE = SMALL.replace("replicas = 1\n", "").replace("settings = {", "settings = { max_prepared_transactions = 4,")
 """A scenario with one server."""
+NOISY = """
+from stallbench.queues.skip_locked import SkipLocked
+print("hello")
+
+class Noisy(SkipLocked):
+    kind = "noisy"
+"""
 
 
 @contextmanager
@@ -56,11 +63,15 @@ def test_runs_share_one_server_and_find_nothing_of_each_other(tmp_path: Path) ->
         started = start_time(first)
         left_open = connect(first)
         left_open.execute("CREATE TABLE jobs (id int); CREATE SCHEMA mine; CREATE TABLE mine.other (id int)")
+        left_open.execute("SELECT pg_create_physical_replication_slot('gone', true)")
+        left_open.execute("BEGIN; LOCK TABLE jobs; PREPARE TRANSACTION 'it''s left'")
         again = server.give(request(tmp_path, ALONE, "workers.count=3"))
         assert (again.address, start_time(again)) == (first.address, started)
         with connect(again) as connection:
             tables = connection.execute("SELECT count(*) FROM pg_class WHERE relname IN ('jobs', 'other')").fetchone()
             assert tables == (0,)
+            left = "SELECT (SELECT count(*) FROM pg_prepared_xacts) + (SELECT count(*) FROM pg_replication_slots)"
+            assert connection.execute(left).fetchone() == (0,)
             calls = connection.execute("SELECT count(*) FROM pg_stat_statements WHERE query ILIKE 'create table%'").fetchone()
             assert calls == (0,), "what the statements of an earlier run cost is not counted"
         with pytest.raises(psycopg.OperationalError):
@@ -80,9 +91,8 @@ def test_other_settings_of_the_server_need_another_server(tmp_path: Path) -> Non
 def test_after_the_server_was_killed_the_next_run_gets_another_one(tmp_path: Path) -> None:
     with session_server(tmp_path / "logs") as server:
         first = server.give(request(tmp_path))
-        for process in psutil.process_iter(["name", "cmdline"]):
-            if str(first.address.rpartition(":")[2].partition("/")[0]) in " ".join(process.info["cmdline"] or ()):
-                process.kill()
+        with connect(first) as connection:
+            psutil.Process(connection.info.backend_pid).parent().kill()  # type: ignore[union-attr]
         assert wait_until(lambda: refuses(first), within_s=30)
         answers = [server.give(request(tmp_path)) for _ in range(2)]
         assert "the shared server could not be used" in answers[0].own_because
@@ -111,6 +121,15 @@ def test_a_run_that_cannot_share_a_server_has_its_own(tmp_path: Path, text: str,
         assert reason in answer.own_because
         assert (answer.options, dict(answer.environment)) == ([], {})
         assert not (tmp_path / "logs").exists(), "no server was started for it"
+
+
+def test_what_a_queue_s_file_prints_is_no_answer(tmp_path: Path) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    asked = request(tmp_path, ALONE, f"queue.kind={tmp_path}/noisy.py:Noisy")
+    command = [sys.executable, "-m", "stallbench.testing.session_server", str(tmp_path / "logs")]
+    ended = subprocess.run(command, input=asked.write() + "\n", stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+    (line,) = ended.stdout.splitlines()
+    assert Answer.read(line).address
 
 
 def test_the_server_ends_with_the_process_that_asks(tmp_path: Path) -> None:

@@ -137,5 +137,6 @@ def test_a_matrix_of_versions_is_continued_too(fake: FakeRuns, file: Path) -> No
     fake.before_run = lambda _: None
     record, _ = continue_with(folder, rounds=2)
     assert (record.status, record.versions, record.scenario.variant) == ("completed", versions, "cure")
-    assert [run.variant for run in record.runs] == [run.variant for run in folder.read().runs]
+    whole = make_matrix_plan(str(file), versions="postgres:17,postgres:18", variant="cure", rounds=2, seed=7, overrides=())
+    assert [(run.variant, run.seed) for run in record.runs] == [(run.variant, run.seed) for run in whole.runs]
     assert {scenario.database.version for scenario in fake.scenarios} == {"17", "18"}
