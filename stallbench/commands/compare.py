@@ -117,7 +117,6 @@ def compare(
         raise BadInputError("compare needs a SCENARIO, like longtx; only --table and --continue work without one")
     from stallbench.comparison.comparison import carry_out_runs
     from stallbench.comparison.plan import make_plan
-    from stallbench.regression.against import write_against
 
     compared = find_against(against, tolerance, runs)
     plan = make_plan(
@@ -131,9 +130,7 @@ def compare(
     )
     if compared:
         plan = plan.comparable_with(compared.baseline)
-    folder = carry_out_runs(plan, runs, say=print).path
-    if compared:
-        write_against(folder, compared)
+    folder = carry_out_runs(plan, runs, say=print, compared=compared).path
     conclude_comparison_and_exit(folder)
 
 

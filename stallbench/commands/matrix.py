@@ -57,13 +57,10 @@ def matrix(
     """
     from stallbench.comparison.comparison import carry_out_runs
     from stallbench.comparison.versions import make_matrix_plan
-    from stallbench.regression.against import write_against
 
     compared = find_against(against, tolerance, runs)
     plan = make_matrix_plan(scenario, versions=versions, variant=variant, rounds=repeat, seed=seed, overrides=set_ or [])
     if compared:
         plan = plan.comparable_with(compared.baseline)
-    folder = carry_out_runs(plan, runs, say=print).path
-    if compared:
-        write_against(folder, compared)
+    folder = carry_out_runs(plan, runs, say=print, compared=compared).path
     conclude_comparison_and_exit(folder)

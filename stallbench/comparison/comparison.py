@@ -12,6 +12,7 @@ from stallbench.comparison.plan import Plan, PlannedRun
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord, begin_comparison
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.pipeline.process import KeptPipeline
+from stallbench.regression.against import Against, write_against
 from stallbench.run.capacity import describe_load, measure_capacity
 from stallbench.run.conclusion import conclude
 from stallbench.run.folder import RunFolder
@@ -22,8 +23,11 @@ from stallbench.scenario.model import Scenario
 from stallbench.servers.find_starters import find_starters
 
 
-def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> ComparisonFolder:
+def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None], compared: Against | None = None) -> ComparisonFolder:
     """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record has the outcome of each run.
+
+    ``compared``: the baseline with which the comparison is compared at its end, if any. It is written into the folder at the beginning, so
+    that it is known if the comparison is interrupted.
 
     A run that cannot be carried out does not stop the others; an interrupt ends the comparison with the runs done so far. A variant
     that this machine's servers cannot run is left out with a message, and so is a library whose capacity cannot be measured. ``say`` is
@@ -35,6 +39,8 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None]) -> Compar
     plan = _leave_out_unsupported(plan, say)
     plan = _give_measured_load(plan, runs, say)
     folder, record = begin_comparison(plan, runs)
+    if compared:
+        write_against(folder.path, compared)
     _carry_out_planned(plan, folder, record, say)
     return folder
 

@@ -8,8 +8,18 @@ from collections.abc import Mapping
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 _KIB = 1024
 _POSTGRES_UNITS: Mapping[str, float] = {
-    "B": 1, "kB": _KIB, "8kB": 8 * _KIB, "MB": _KIB**2, "GB": _KIB**3, "TB": _KIB**4,
-    "us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000,
+    "B": 1,
+    "kB": _KIB,
+    "8kB": 8 * _KIB,
+    "MB": _KIB**2,
+    "GB": _KIB**3,
+    "TB": _KIB**4,
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
 }
 """Each in bytes or in microseconds. A setting has units of one of the two kinds."""
 _INNODB_SUFFIXES: Mapping[str, float] = {"K": _KIB, "M": _KIB**2, "G": _KIB**3, "T": _KIB**4}

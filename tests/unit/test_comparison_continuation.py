@@ -13,7 +13,9 @@ from stallbench.comparison.plan import make_plan
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.versions import make_matrix_plan
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.regression.against import Against, read_against
 from tests.unit.fake_comparison_runs import FakeRuns, raise_at
+from tests.unit.made_up_baseline import make_baseline
 from tests.unit.scenario_text import SMALL
 
 VARIANTS = """
@@ -140,3 +142,11 @@ def test_a_matrix_of_versions_is_continued_too(fake: FakeRuns, file: Path) -> No
     whole = make_matrix_plan(str(file), versions="postgres:17,postgres:18", variant="cure", rounds=2, seed=7, overrides=())
     assert [(run.variant, run.seed) for run in record.runs] == [(run.variant, run.seed) for run in whole.runs]
     assert {scenario.database.version for scenario in fake.scenarios} == {"17", "18"}
+
+
+def test_the_baseline_of_an_interrupted_comparison_is_known_when_it_is_continued(fake: FakeRuns, file: Path) -> None:
+    fake.before_run = raise_at(1, KeyboardInterrupt())
+    plan = make_plan(str(file), variants="control,cure", rounds=1, seed=7)
+    against = Against(baseline=make_baseline(file.parent, [3.0]), options=("30%",))
+    folder = carry_out_runs(plan, file.parent / "runs", say=lambda _: None, compared=against)
+    assert read_against(folder.path) == against
