@@ -128,6 +128,8 @@ def test_a_producer_enqueues_again_after_its_connection_was_ended(bench: Bench, 
     assert any(event.event is Event.ENQUEUED and event.t_ns > injection["end_ns"] for event in events)
 
 
+AT_WORK = {"django_tasks_db": ("producers.rate=5", "workers.work=200ms")}
+"""What those need that are connected only while they claim and work: Django closes the connection after each task and each poll."""
 LIVE_ON = ("graphile_worker", "river")
 """Some whose workers connect again; others exit, which `docs/libraries-in-faults.md` says."""
 
@@ -136,7 +138,7 @@ LIVE_ON = ("graphile_worker", "river")
 def test_the_connections_of_workers_are_found_by_the_worker_s_name(bench: Bench, name: str) -> None:
     """A pool that is given to graphile-worker needs error handlers for itself and for its clients: without them its workers exit, too."""
     fault = 'phases.longtx.faults=[{kind="terminate_backends", on="primary", of="workers", every="100ms", for="2s"}]'
-    load = (*LOAD, f"queue.kind=library:{name}", *SETTINGS.get(name, ()), "phases.longtx.longrunners=[]")
+    load = (*LOAD, f"queue.kind=library:{name}", *SETTINGS.get(name, ()), *AT_WORK.get(name, ()), "phases.longtx.longrunners=[]")
     ended = bench.run("run", "longtx", *short(*load, fault))
     record = bench.record()
     assert record["injections"], ended.stdout + ended.stderr
