@@ -17,7 +17,8 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 
-_LOCK_TIMEOUT = "30s"
+_LOCK_TIMEOUT_S = 30
+"""How long emptying a database waits for a lock: what a killed run left may hold one for ever."""
 _EMPTIED = ("postgres", "mariadb", "mysql", "redis")
 
 
@@ -86,7 +87,7 @@ def _empty(endpoint: Endpoint) -> None:
         if endpoint.engine == "redis":
             connection.flushdb()
         elif endpoint.engine == "postgres":
-            connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT}'")
+            connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT_S}s'")
             # A run that was killed may have left these; a prepared transaction keeps its locks.
             for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall():
                 connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
@@ -102,6 +103,7 @@ def _empty(endpoint: Endpoint) -> None:
             connection.execute("CREATE SCHEMA public")
         else:
             with connection.cursor() as cursor:
+                cursor.execute(f"SET lock_wait_timeout = {_LOCK_TIMEOUT_S}")
                 cursor.execute(f"DROP DATABASE {endpoint.database}")
                 cursor.execute(f"CREATE DATABASE {endpoint.database} CHARACTER SET utf8mb4")
     finally:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import psycopg
+import pymysql
 import pytest
 
+from stallbench.setup.server_programs import find_server
 from stallbench.testing.session_server import Answer, Request, SessionServer
 from stallbench.waiting import wait_until
 from tests.unit.scenario_text import SMALL
@@ -104,6 +107,32 @@ def test_paths_count_from_the_working_directory_of_the_test(tmp_path: Path, monk
     monkeypatch.chdir("/")
     with session_server(tmp_path / "logs") as server:
         assert server.give(Request(scenario="mine.toml", variant=None, overrides=[], folder=str(tmp_path))).address
+
+
+def test_on_mariadb_the_next_run_finds_nothing_of_the_one_before(tmp_path: Path) -> None:
+    if find_server("mariadb") is None:
+        pytest.skip("MariaDB is not on this machine")
+    asked = Request(scenario="laravel-order", variant=None, overrides=[], folder=str(tmp_path))
+    with session_server(tmp_path / "logs") as server:
+        for _ in range(2):
+            answer = server.give(asked)
+            assert not answer.own_because
+            address = urlsplit(answer.address.removeprefix("primary="))
+            assert address.scheme == "mariadb"
+            assert address.port
+            with (
+                closing(
+                    pymysql.connect(
+                        host=address.hostname,
+                        port=address.port,
+                        user=address.username or "root",
+                        password=answer.password,
+                        database=answer.database,
+                    )
+                ) as connection,
+                connection.cursor() as cursor,
+            ):
+                cursor.execute("CREATE TABLE jobs (id int)")  # fails if the table of the run before is still there
 
 
 @pytest.mark.parametrize(
