@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import psycopg
 from psycopg import sql
 
 from stallbench.engines import driver_of
@@ -18,7 +20,7 @@ from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 
 _LOCK_TIMEOUT_S = 30
-"""How long emptying a database waits for a lock: what a killed run left may hold one for ever."""
+"""How long dropping a database waits for a lock: what a killed run left may hold one for ever."""
 _EMPTIED = ("postgres", "mariadb", "mysql", "redis")
 
 
@@ -34,6 +36,7 @@ class EmptyDatabases:
         self.processes = Supervisor(token)
         self._cluster: Cluster | None = None
         self._endpoint: Endpoint | None = None
+        self._given = 0
 
     def give(self) -> Endpoint:
         """Return an empty database, and on the second server another; raises `NotCarriedOutError` if the servers do not start."""
@@ -55,9 +58,10 @@ class EmptyDatabases:
             self._cluster = cluster
             self._endpoint = cluster.server("primary").direct
             return self._endpoint
-        for endpoint in (self._endpoint, self._endpoint.second):
-            if endpoint is not None:
-                _empty(endpoint)
+        self._given += 1
+        name = f"stallbench_{self._given}"
+        second = self._endpoint.second
+        self._endpoint = _replace(self._endpoint, name).model_copy(update={"second": second and _replace(second, name)})
         return self._endpoint
 
     def check(self) -> None:
@@ -80,31 +84,42 @@ def empty_databases(database: Database, second_engine: str | None, logs: Path) -
             databases.processes.stop_all()
 
 
-def _empty(endpoint: Endpoint) -> None:
-    driver = driver_of(endpoint.engine)
-    connection = driver.connect(endpoint, "conformance")
+def _replace(former: Endpoint, name: str) -> Endpoint:
+    """Drop a database with all that is in it, and return an empty one of another name; Redis has no names, and is emptied.
+
+    With a new name, what is left of a run that was killed cannot change the database of the next one: its reaper drops the tables of the run, for
+    example.
+    """
+    driver = driver_of(former.engine)
+    connection = driver.connect(former, "conformance")
     try:
-        if endpoint.engine == "redis":
+        if former.engine == "redis":
             connection.flushdb()
-        elif endpoint.engine == "postgres":
-            connection.execute(f"SET lock_timeout = '{_LOCK_TIMEOUT_S}s'")
-            # A run that was killed may have left these; a prepared transaction keeps its locks.
-            for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall():
-                connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
-            connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
-            connection.execute(
-                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
-                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
-            for (schema,) in connection.execute(
-                "SELECT quote_ident(nspname) FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
-            ).fetchall():
-                connection.execute(f"DROP SCHEMA {schema} CASCADE")
-            connection.execute("CREATE SCHEMA public")
+            return former
+        if former.engine == "postgres":
+            _release(connection)
         else:
             with connection.cursor() as cursor:
                 cursor.execute(f"SET lock_wait_timeout = {_LOCK_TIMEOUT_S}")
-                cursor.execute(f"DROP DATABASE {endpoint.database}")
-                cursor.execute(f"CREATE DATABASE {endpoint.database} CHARACTER SET utf8mb4")
+                cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+                cursor.execute(f"DROP DATABASE {former.database}")
     finally:
         driver.close(connection)
+    if former.engine == "postgres":
+        connection = driver.connect(former.model_copy(update={"database": "postgres"}), "conformance")
+        try:
+            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"DROP DATABASE {former.database} WITH (FORCE)")
+        finally:
+            driver.close(connection)
+    return former.model_copy(update={"database": name})
+
+
+def _release(connection: psycopg.Connection[Any]) -> None:
+    """End what prevents PostgreSQL from dropping the database; a run that was killed may have left it."""
+    for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall():
+        connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
+    connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
+    connection.execute(
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
