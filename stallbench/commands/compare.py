@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, cast, get_args
 
@@ -99,20 +99,21 @@ def compare(
         stallbench compare --continue 20261121T031258Z-compare-longtx --repeat 5
         stallbench compare --table
     """
+    options = {
+        "--variants": variants,
+        "--libraries": libraries,
+        "--load": None if load == "common" else load,
+        "--seed": seed,
+        "--set": set_ or None,
+        "--against": against,
+        "--tolerance": tolerance or None,
+    }
     if table:
+        _require_no_options("--table runs nothing", {**options, "--continue": continue_})
         _write_tables_and_exit(scenario, runs)
     if continue_ is not None:
-        given = {
-            "SCENARIO": scenario,
-            "--variants": variants,
-            "--libraries": libraries,
-            "--load": None if load == "common" else load,
-            "--seed": seed,
-            "--set": set_ or None,
-            "--against": against,
-            "--tolerance": tolerance or None,
-        }
-        _continue_and_exit(continue_, repeat, runs, [name for name, value in given.items() if value is not None])
+        _require_no_options("--continue takes the settings of the earlier comparison", {"SCENARIO": scenario, **options})
+        _continue_and_exit(continue_, repeat, runs)
     if scenario is None:
         raise BadInputError("compare needs a SCENARIO, like longtx; only --table and --continue work without one")
     from stallbench.comparison.comparison import carry_out_runs
@@ -142,12 +143,16 @@ def _read_load(text: str) -> Load:
     return cast("Load", text)
 
 
-def _continue_and_exit(name: str, rounds: int, runs: Path, given: Sequence[str]) -> NoReturn:
+def _require_no_options(why: str, options: Mapping[str, object]) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise BadInputError(f"{why}: leave out {' and '.join(given)}")
+
+
+def _continue_and_exit(name: str, rounds: int, runs: Path) -> NoReturn:
     from stallbench.comparison.comparison import continue_runs
     from stallbench.comparison.record import ComparisonFolder
 
-    if given:
-        raise BadInputError(f"--continue takes the settings of the earlier comparison: leave out {' and '.join(given)}")
     folder = find_comparison_folder(name, runs)
     if folder is None:
         raise BadInputError(

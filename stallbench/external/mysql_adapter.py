@@ -10,7 +10,7 @@ import pymysql
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
-from stallbench.external.setting_values import normalize_innodb
+from stallbench.external.setting_values import innodb_argument, normalize_innodb
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import read_changed_settings
 
@@ -67,7 +67,7 @@ class MySQLAdapter(ServerAdapter):
     def change_setting(self, name: str, value: SettingValue) -> None:
         """Set it for all new sessions."""
         try:
-            self.execute(f"SET GLOBAL {name} = %s", (value,))
+            self.execute(f"SET GLOBAL {name} = %s", (innodb_argument(value),))
         except pymysql.Error as error:
             raise NotCarriedOutError(
                 f"{self.name} does not let the bench set {name} = {value!r}: {self.driver.describe(error)}; start the server with it"

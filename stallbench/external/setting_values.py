@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from stallbench.scenario.section import SettingValue
+
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 _KIB = 1024
 _POSTGRES_UNITS: Mapping[str, float] = {
@@ -45,3 +47,9 @@ def normalize_innodb(value: object) -> float | str:
     if match is None or (suffix and suffix not in _INNODB_SUFFIXES):
         return _BOOLEANS.get(text.lower(), text.lower())
     return float(match[1]) * _INNODB_SUFFIXES.get(suffix, 1)
+
+
+def innodb_argument(value: SettingValue) -> SettingValue:
+    """Return ``value`` as `SET GLOBAL` takes it: 256M in bytes, because only option files know the suffixes."""
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    return int(float(match[1]) * _INNODB_SUFFIXES[match[2].upper()]) if match and match[2].upper() in _INNODB_SUFFIXES else value

@@ -1,4 +1,4 @@
-"""Settings of an external PostgreSQL are reset to what their owner had set."""
+"""Settings of external servers: they are changed, and reset to what their owner had set."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.external.mysql_adapter import MySQLAdapter
 from stallbench.external.postgres_adapter import PostgresAdapter
 from stallbench.servers.cluster import Cluster
-from tests.integration.conftest import Connection
+from tests.integration.conftest import Connection, EmptyOn
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
@@ -60,3 +61,15 @@ def test_a_setting_that_the_owner_had_overridden_has_the_owners_value_again(owne
     owner.execute("SELECT pg_reload_conf()")
     wait_for(lambda: adapter.execute(f"SHOW {NAME}") == [("33s",)], "the owner's setting")
     assert change_and_undo(adapter) == [("33s", True), ("5s", True), ("33s", True)]
+
+
+def test_on_mariadb_a_size_may_have_the_suffix_of_option_files(empty_on: EmptyOn) -> None:
+    adapter = MySQLAdapter("primary", empty_on("mariadb"))
+    try:
+        ((before,),) = adapter.execute("SELECT @@global.sort_buffer_size")
+        adapter.change_setting("sort_buffer_size", "3M")
+        assert adapter.find_differing({"sort_buffer_size": "3M"}) == {}
+        adapter.reset_setting("sort_buffer_size", str(before), was_overridden=False)
+        assert adapter.execute("SELECT @@global.sort_buffer_size") == [(before,)]
+    finally:
+        adapter.close()
