@@ -104,29 +104,44 @@ def _find_wal(run: RunTables, phase: str) -> Iterator[Use]:
 
 
 def _find_workers(run: RunTables, phase: str) -> Iterator[Use]:
-    """Yield the shares of the workers' time that claims and the work of jobs take. Claims of a library are not measured."""
+    """Yield the shares of the workers' time that claims and the work of jobs take."""
     workers, seconds = run.record.scenario.workers, _read_length_s(run, phase)
     if not workers.count or seconds is None:
         return
     available_s = workers.count * seconds
-    mean_ms = run.metric("claim_call_ms", "mean", phase)
-    if mean_ms is not None:
-        share = mean_ms / 1e3 * run.count_behind("claim_call_ms", "mean", phase) / available_s
-        yield Use(
-            resource="claim statement",
-            share=share,
-            threshold=_MOST_OF_WORKERS,
-            description=f"claims take {share:.0%} of the workers' time, {mean_ms:.3g} ms each",
-        )
-    completed = run.metric("completed", "count", phase)
-    if completed is not None:
-        share = workers.work_s * completed / available_s
+    if (claims := _find_claims(run, phase, available_s)) is not None:
+        yield claims
+    completed, concurrency = run.metric("completed", "count", phase), _read_concurrency(run)
+    if completed is not None and concurrency is not None:
+        share = workers.work_s * completed / (available_s * concurrency)
         yield Use(
             resource="workers",
             share=share,
             threshold=_MOST_OF_WORKERS,
             description=f"the work of the jobs takes {share:.0%} of the workers' time",
         )
+
+
+def _find_claims(run: RunTables, phase: str, available_s: float) -> Use | None:
+    """Return the share of the workers' time that claims take; of a library, whose calls are not measured, the time of its statements on the server."""
+    mean_ms = run.metric("claim_call_ms", "mean", phase)
+    if mean_ms is not None:
+        share = mean_ms / 1e3 * run.count_behind("claim_call_ms", "mean", phase) / available_s
+        description = f"claims take {share:.0%} of the workers' time, {mean_ms:.3g} ms each"
+        return Use(resource="claim statement", share=share, threshold=_MOST_OF_WORKERS, description=description)
+    total_ms, each_ms = run.metric("claim_statement_ms", "count", phase), run.metric("claim_statement_ms", "mean", phase)
+    if run.record.queue.library is None or total_ms is None or each_ms is None:
+        return None
+    share = total_ms / 1e3 / available_s
+    description = f"the server executes claim statements for {share:.0%} of the worker processes' time, {each_ms:.3g} ms each"
+    return Use(resource="claim statement", share=share, threshold=_MOST_OF_WORKERS, description=description)
+
+
+def _read_concurrency(run: RunTables) -> float | None:
+    """Return how many jobs a worker process executes at the same time; none if that has no limit."""
+    library = run.record.queue.library
+    concurrency = library.settings.get("concurrency", 1) if library else 1
+    return None if isinstance(concurrency, str) else float(concurrency)
 
 
 def _read_length_s(run: RunTables, phase: str) -> float | None:

@@ -172,6 +172,22 @@ class TestResource:
         assert uses["CPU"].description == "93% of all cores"
         assert [name for name, use in uses.items() if use.is_exhausted] == ["connections", "WAL", "claim statement", "CPU"]
 
+    @pytest.mark.parametrize(("concurrency", "share"), [(10, 4000 * 0.002 / (4 * 40 * 10)), ("no limit", None)])
+    def test_a_library_claims_on_the_server_and_may_execute_several_jobs_at_once(
+        self, tmp_path: Path, concurrency: object, share: float | None
+    ) -> None:
+        values = {("longtx", "claim_statement_ms.count"): 96_000.0, ("longtx", "claim_statement_ms.mean"): 24.0}
+        record = make_record(servers=[PRIMARY])
+        record["queue"]["library"] = {"title": "x", "version": "1", "language": "y", "completion": "z", "rescue": "r"}
+        record["queue"]["library"]["settings"] = {"concurrency": concurrency}
+        make_run(tmp_path, record, phases=make_phases({**values, ("longtx", "completed.count"): 4000.0}))
+        uses = {use.resource: use for use in find_uses(RunTables(tmp_path), "longtx")}
+        assert uses["claim statement"].is_exhausted
+        assert uses["claim statement"].description == (
+            "the server executes claim statements for 60% of the worker processes' time, 24 ms each"
+        )
+        assert (uses["workers"].share if "workers" in uses else None) == (share and pytest.approx(share))
+
     @pytest.mark.parametrize("code", ["53300", "1040", "1203", "1226"])
     def test_a_server_that_refuses_connections_has_none_left(self, tmp_path: Path, code: str) -> None:
         columns = ("phase", "process", "event", "kind", "operation", "count")
