@@ -10,8 +10,8 @@ from stallbench import PROJECT
 from stallbench.comparison.library_columns import CAPACITY, SATURATION
 from stallbench.comparison.library_faults import find_fault_runs, make_fault_table
 from stallbench.comparison.library_held import HELD_TABLES
-from stallbench.comparison.library_idle import IDLE_TABLE
 from stallbench.comparison.library_page import format_heading, has_section, read_cells, read_section, replace_section
+from stallbench.comparison.library_reported import BACKLOG_TABLE, IDLE_TABLE
 from stallbench.errors import BadInputError
 from stallbench.libraries import Library, find_libraries
 from stallbench.libraries.definition import Rescue
@@ -23,7 +23,7 @@ PAGES = (PROJECT / "docs" / "libraries.md", PROJECT / "docs" / "libraries-in-fau
 """Each table is on the page that has its markers."""
 README = PROJECT / "README.md"
 """Shows a few columns of the first table."""
-TABLES = (*HELD_TABLES, IDLE_TABLE)
+TABLES = (*HELD_TABLES, IDLE_TABLE, BACKLOG_TABLE)
 """The tables of comparisons."""
 _FIRST = HELD_TABLES[0]
 _IN_README = (CAPACITY.title, "latency p95, ms", "buffers per claim", SATURATION.title)

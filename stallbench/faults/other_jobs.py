@@ -47,17 +47,25 @@ class OtherJobs(Fault[OtherJobsOptions]):
         """Add the jobs, and count them."""
         began_s = time.monotonic()
         with self._opened_queue() as queue:
-            found = queue.add_other_jobs(self.options.count, self.options.state)
+            queue.add_other_jobs(self.options.count, self.options.state)
+            found = queue.count_other_jobs()
         if found < self.options.count:
             raise NotCarriedOutError(f"{self.options.count} jobs were added to the table, but only {found} of them are in it")
         return {"jobs": found, "state": self.options.state, "took_s": round(time.monotonic() - began_s, 3)}
 
     def undo(self) -> Evidence:
-        """Delete them, and count those that are left."""
+        """Delete them; raises `NotCarriedOutError` if some are left, or if some were no longer there."""
         with self._opened_queue() as queue:
-            left = queue.remove_other_jobs()
+            before = queue.count_other_jobs()
+            queue.remove_other_jobs()
+            left = queue.count_other_jobs()
         if left:
             raise NotCarriedOutError(f"the jobs of {self.name} were deleted, but {left} are still in the table")
+        if before < self.options.count:
+            taken = self.options.count - before
+            raise NotCarriedOutError(
+                f"{taken} of the {self.options.count} jobs of {self.name} were no longer there: workers took them"
+            )
         return {}
 
     @contextmanager

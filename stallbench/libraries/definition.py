@@ -64,6 +64,14 @@ class Statements(_Part):
         return statement if isinstance(statement, str) else statement[engine]
 
 
+class OtherJobs(_Part):
+    """SQL by which the bench fills the library's table with jobs of another queue, on PostgreSQL."""
+
+    ready: str = Field(description="adds %(count)s ready jobs that no worker of the bench takes; executed several times")
+    count: str = Field(description="returns how many of them there are")
+    remove: str = Field(description="deletes them")
+
+
 class AdvisoryLocks(_Part):
     """PostgreSQL's advisory locks that a session of a worker needs."""
 
@@ -114,6 +122,10 @@ class Library(_Part):
     sql: Statements
     options: dict[str, Option] = {}
     settings: Settings | None = Field(default=None, description="what is in force in each worker process")
+    other_jobs: OtherJobs | None = Field(
+        default=None,
+        description="jobs of another queue in the same table; none if there is no such queue, or if workers take all jobs",
+    )
     advisory_locks: AdvisoryLocks | None = None
 
     @property

@@ -22,14 +22,16 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.injection.crash_points import LIBRARY_WORKER_POINTS
 from stallbench.libraries import DEFINITION, Library, find_library
 from stallbench.libraries.adapter import AdapterError, AdapterProducer, JobsRefusedError, install_tables
-from stallbench.libraries.definition import Option
+from stallbench.libraries.definition import Option, OtherJobs
 from stallbench.libraries.installation import command_of, environment_of, require_installed
+from stallbench.queues.other_jobs import HasOtherJobs
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions, RefusedError
 from stallbench.queues.worker_command import WorkerCommand, name_connections
 from stallbench.records.endpoint import Endpoint
 
 _NUMBERS_PER_PRODUCER = 2**30
 """Times the highest process id (2^22) this is below 2^53: JavaScript reads the numbers exactly."""
+_OTHER_JOBS_AT_ONCE = 20_000
 _RETURNS = {
     "backlog": "one row: the ready jobs, and the age of the oldest in seconds or null",
     "snapshot": "for each job its number, and whether a worker has it",
@@ -211,6 +213,32 @@ class LibraryQueue(Queue[QueueOptions]):
         return json.dumps(document).encode() + b"\n"
 
 
+class LibraryQueueWithOtherJobs(LibraryQueue, HasOtherJobs):
+    """A library whose definition has `[other_jobs]`."""
+
+    other_job_states = ("ready",)
+
+    def add_other_jobs(self, count: int, state: str) -> None:
+        """Add them by the definition's statement, in transactions of a moderate size."""
+        assert state in self.other_job_states
+        for begin in range(0, count, _OTHER_JOBS_AT_ONCE):
+            self.connection.execute(self._other_jobs.ready, {"count": min(_OTHER_JOBS_AT_ONCE, count - begin)})
+
+    def count_other_jobs(self) -> int:
+        """Count them by the definition's statement."""
+        ((number,),) = self.connection.execute(self._other_jobs.count).fetchall()
+        return int(number)
+
+    def remove_other_jobs(self) -> None:
+        """Delete them by the definition's statement."""
+        self.connection.execute(self._other_jobs.remove)
+
+    @property
+    def _other_jobs(self) -> OtherJobs:
+        assert self.library.other_jobs is not None
+        return self.library.other_jobs
+
+
 @cache
 def load_library_queue(kind: str) -> type[LibraryQueue]:
     """Return the queue ``library:<name>``; raises `stallbench.libraries.LibraryError`."""
@@ -219,7 +247,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
     expires = any(option.role == "expiry" for option in library.options.values())
     return type(
         f"Library_{library.name}",
-        (LibraryQueue,),
+        (LibraryQueueWithOtherJobs if library.other_jobs else LibraryQueue,),
         {
             "kind": kind,
             "library": library,

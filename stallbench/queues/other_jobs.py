@@ -13,9 +13,13 @@ class HasOtherJobs(ABC):
     """The states in which they can be."""
 
     @abstractmethod
-    def add_other_jobs(self, count: int, state: str) -> int:
-        """Add ``count`` jobs in one of `other_job_states`; returns how many there are."""
+    def add_other_jobs(self, count: int, state: str) -> None:
+        """Add ``count`` jobs in one of `other_job_states`."""
 
     @abstractmethod
-    def remove_other_jobs(self) -> int:
-        """Remove them all; returns how many are left."""
+    def count_other_jobs(self) -> int:
+        """Return how many there are."""
+
+    @abstractmethod
+    def remove_other_jobs(self) -> None:
+        """Remove them all."""

@@ -158,16 +158,18 @@ class SharedTable(PostgresQueue[SharedTableOptions], HasOtherJobs):
         if not self.execute("fail", error.encode(), *claim.handle).command_tuples:
             raise ClaimExpiredError(claim.job_id)
 
-    def add_other_jobs(self, count: int, state: str) -> int:
+    def add_other_jobs(self, count: int, state: str) -> None:
         """Add them, in short transactions: a long one would hold the horizon, and claims would read past dead rows as well."""
         for begin in range(0, count, _OTHER_JOBS_AT_ONCE):
             self.execute(f"add_{state}", b"%d" % min(_OTHER_JOBS_AT_ONCE, count - begin))
+
+    def count_other_jobs(self) -> int:
+        """Count them."""
         return read_int(self.execute("count_other"), 0)
 
-    def remove_other_jobs(self) -> int:
-        """Delete them, and count what is left."""
+    def remove_other_jobs(self) -> None:
+        """Delete them."""
         self.execute("remove_other")
-        return read_int(self.execute("count_other"), 0)
 
     def backlog(self) -> Backlog:
         """Count what is due and ready, and what has expired, in the queues that the workers serve."""

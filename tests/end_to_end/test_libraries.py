@@ -145,3 +145,18 @@ def test_the_connections_of_workers_are_found_by_the_worker_s_name(bench: Bench,
     assert {"worker-1", "worker-2"} & set(record["injections"][0]["evidence"]["terminated"])
     if name in LIVE_ON:
         assert {each["intended"] for each in record["processes"] if each["role"] == "worker"} == {"stopped"}, ended.stdout
+
+
+@pytest.mark.libraries
+def test_no_worker_takes_the_jobs_of_another_queue_in_the_same_table(bench: Bench, name: str) -> None:
+    if find_library(name).other_jobs is None:
+        pytest.skip("its queues have tables of their own, or its workers take the jobs of all queues")
+    durations = [f"phases.{phase}.duration={text}" for phase, text in (("baseline", "2s"), ("backlog", "8s"))]
+    backlog = 'phases.backlog.faults=[{kind="other_jobs",on="primary",count=25000}]'
+    settings = (f"queue.kind=library:{name}", *SETTINGS.get(name, ()), *durations, backlog, "expect=[]", "producers.rate=12")
+    ended = bench.run("run", "deep-backlog", *(f"--set={setting}" for setting in settings))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (fault,) = bench.record()["injections"]
+    assert fault["evidence"]["jobs"] == 25_000
+    assert fault["verified_gone_ns"], "all were still there, and were removed"
+    assert read_table(bench.folder(), "conservation").set_index("state")["jobs"].get("lost", 0) == 0
