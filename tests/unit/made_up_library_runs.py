@@ -16,9 +16,21 @@ from stallbench.comparison.subject import choose_subjects
 from tests.unit.made_up_comparison import make_scenario
 
 SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
-TABLES = ("longtx", "longtx-common", "longtx-replica", "longtx-innodb", "idle-cost", "faults", "rescue", "settings", "workers")
+TABLES = (
+    "longtx",
+    "longtx-common",
+    "longtx-replica",
+    "longtx-innodb",
+    "idle-cost",
+    "deep-backlog",
+    "faults",
+    "rescue",
+    "settings",
+    "workers",
+)
 MARKERS = "\n".join(f"<!-- {table}: begin -->\n<!-- {table}: end -->" for table in TABLES)
 HELD_CHANGES = ("phases.longtx.until=duration", "phases.longtx.jobs=10_000")
+COMMON_CHANGES = ("phases.longtx.until=duration", "phases.longtx.jobs=2_500")
 README_MARKERS = "<!-- libraries: begin -->\n<!-- libraries: end -->"
 
 
@@ -58,11 +70,13 @@ def make_comparison(
     date: str,
     capacities: dict[str, float],
     load: Load,
-    changes: Sequence[str] = HELD_CHANGES,
+    changes: Sequence[str] | None = None,
     scenario: str = "longtx",
     left_out: Mapping[str, str] | None = None,
 ) -> None:
     """Make a comparison of libraries with one round, whose runs are copies of the sample run."""
+    if changes is None:
+        changes = COMMON_CHANGES if load == "common" else HELD_CHANGES
     chosen = {f"library:{name}": make_scenario(name=scenario, variant=None) for name in capacities}
     plan = Plan(
         scenario=make_scenario(name=scenario, file=f"scenarios/{scenario}.toml", changes=tuple(changes)),

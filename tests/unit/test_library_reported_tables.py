@@ -1,4 +1,4 @@
-"""The table of what libraries cost the server with hardly any work, made from comparisons that are copies of the sample run."""
+"""The tables of scenarios of reported failures, made from comparisons of libraries that are copies of the sample run."""
 
 from __future__ import annotations
 
@@ -44,3 +44,12 @@ def test_a_comparison_with_another_number_of_workers_replaces_no_row(tmp_path: P
     messages = write(tmp_path, page)
     assert [message for message in messages if message.startswith("20260102") and "it changes workers.count" in message]
     assert "20260102" not in read_section(page, "idle-cost")
+
+
+def test_a_library_that_cannot_have_jobs_of_another_queue_has_a_row_with_the_reason(tmp_path: Path, page: Path) -> None:
+    reason = "a queue shares its table with no other jobs"
+    make_comparison(tmp_path, "20260101", {"river": 1, "pgqueuer": 1}, "common", [], "deep-backlog", left_out={"pgmq": reason})
+    write(tmp_path, page)
+    section = read_section(page, "deep-backlog")
+    assert list(read_cells(section)) == ["PGMQ 1.1.4", "PgQueuer 1.6.0", "River 0.51.1"]
+    assert reason in section
