@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from stallbench.comparison.record import ComparedRun, ComparisonFolder, Comparis
 from stallbench.comparison.report import format_command
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines.traits import Engine
-from stallbench.libraries import find_libraries
+from stallbench.libraries import Library, find_libraries
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.overlay import parse_changes
 
@@ -37,6 +37,8 @@ class LibraryTable:
     """Whether each library has a share of its own capacity, or all have the same load; ``any``: the scenario's load is no share."""
     engine: Engine = "postgres"
     """Of the scenario."""
+    find_lack: Callable[[Library], str] = lambda _: ""
+    """Returns why a library cannot run the scenario on any engine; empty if it can."""
 
     @property
     def titles(self) -> list[str]:
@@ -77,6 +79,8 @@ class LibraryTable:
             of_it = [(record, compared) for record in comparisons if (compared := _carried_out(record, name))]
             if self.engine not in library.engines:
                 yield _format_reason(titles, title, library.describe_lack_of(self.engine))
+            elif lack := self.find_lack(library):
+                yield _format_reason(titles, title, f"does not run in this scenario: {lack}")
             elif of_it:
                 record, compared = of_it[-1]
                 of_runs = [LibraryRun(runs / run.folder) for run in compared if run.folder]

@@ -28,6 +28,7 @@ BACKLOG_TABLE = LibraryTable(
     scenario="deep-backlog",
     load="any",
     allowed=AllowedChanges(),
+    find_lack=lambda library: library.no_other_jobs,
     columns=(
         Figure(title="claim statement, ms", metric="claim_statement_ms.mean", phases=_BACKLOG),
         Figure(title="buffers per claim", metric="claim_statement_buffers.per_call", phases=_BACKLOG),

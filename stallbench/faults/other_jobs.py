@@ -38,7 +38,7 @@ class OtherJobs(Fault[OtherJobsOptions]):
     def find_issue(cls, options: OtherJobsOptions, place: FaultPlace) -> tuple[str, str] | None:
         """Find an issue: the queue cannot have jobs in this state."""
         if not issubclass(place.queue, HasOtherJobs):
-            return "kind", f' is "{cls.kind}", but a queue "{place.queue.kind}" shares its table with no other jobs'
+            return "kind", f' is "{cls.kind}", which "{place.queue.kind}" cannot have: {place.queue.no_other_jobs}'
         if options.state not in place.queue.other_job_states:
             return "state", f' is "{options.state}"; expected one of {", ".join(place.queue.other_job_states)}'
         return None

@@ -124,8 +124,9 @@ class Library(_Part):
     settings: Settings | None = Field(default=None, description="what is in force in each worker process")
     other_jobs: OtherJobs | None = Field(
         default=None,
-        description="jobs of another queue in the same table; none if there is no such queue, or if workers take all jobs",
+        description="jobs of another queue in the same table",
     )
+    no_other_jobs: str = Field(default="", description="why there is no `other_jobs`")
     advisory_locks: AdvisoryLocks | None = None
 
     @property

@@ -261,6 +261,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "rescues_jobs": library.rescue.by_default,
             "tables": library.tables,
             "indexes": library.indexes,
+            "no_other_jobs": library.no_other_jobs or "its definition has no other_jobs",
             "claim_pattern": library.claim_pattern,
         },
     )

@@ -115,7 +115,7 @@ def test_other_jobs_come_and_go_and_are_not_claimed(tmp_path: Path) -> None:
 
 
 def test_a_queue_that_shares_its_table_with_no_other_jobs_is_refused() -> None:
-    with pytest.raises(BadInputError, match="shares its table with no other jobs"):
+    with pytest.raises(BadInputError, match="its table has no jobs of other queues"):
         read_scenario("deep-backlog", overrides=["queue.kind=que"])
 
 
