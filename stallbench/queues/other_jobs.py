@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from stallbench.queues.queue import Queue
 
 
 class HasOtherJobs(ABC):
@@ -23,3 +25,8 @@ class HasOtherJobs(ABC):
     @abstractmethod
     def remove_other_jobs(self) -> None:
         """Remove them all."""
+
+
+def explain_lack_of_other_jobs(queue: type[Queue[Any]]) -> str:
+    """Return why a queue that is no `HasOtherJobs` is none; a library's definition says it as ``no_other_jobs``."""
+    return getattr(queue, "no_other_jobs", "its table has no jobs of other queues")

@@ -164,8 +164,6 @@ class Queue(ABC, Generic[OptionsT]):
     jobs_per_load: ClassVar[int] = 10_000
     slowest_load_per_s: ClassVar[int] = 2000
     """How many jobs one call of `load` is given at most, and how many it adds per second at least."""
-    no_other_jobs: ClassVar[str] = "its table has no jobs of other queues"
-    """Why the fault `other_jobs` cannot add any, unless it is a `stallbench.queues.other_jobs.HasOtherJobs`."""
     claim_pattern: ClassVar[str] = ""
     """Regular expression that finds the claim statement, in any case, as a server reports it: ``$1`` or ``?`` for constants, no quotation marks,
     single spaces; empty if the queue claims without SQL."""
