@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
@@ -53,6 +53,11 @@ class Figure:
         cell = " → ".join(format_median([run.metric(self.metric, phase) for run in runs]) or "?" for phase in self.phases)
         is_late = self.includes_enqueueing and any(run.has_late_producer() for run in runs)
         return f"{cell} †" if is_late else cell
+
+
+def make_figures(phases: tuple[str, ...], metrics: Mapping[str, str]) -> tuple[Figure, ...]:
+    """Return the figures of ``metrics``, which are by title, in the same phases."""
+    return tuple(Figure(title=title, metric=metric, phases=phases) for title, metric in metrics.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

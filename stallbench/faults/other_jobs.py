@@ -12,7 +12,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
 from stallbench.injection.record import Evidence
 from stallbench.processes.queue_client import opened_queue
-from stallbench.queues.other_jobs import HasOtherJobs, explain_lack_of_other_jobs
+from stallbench.queues.other_jobs import HasOtherJobs
 
 
 class OtherJobsOptions(FaultOptions):
@@ -38,7 +38,9 @@ class OtherJobs(Fault[OtherJobsOptions]):
     def find_issue(cls, options: OtherJobsOptions, place: FaultPlace) -> tuple[str, str] | None:
         """Find an issue: the queue cannot have jobs in this state."""
         if not issubclass(place.queue, HasOtherJobs):
-            return "kind", f' is "{cls.kind}", which "{place.queue.kind}" cannot have: {explain_lack_of_other_jobs(place.queue)}'
+            return "kind", f' is "{cls.kind}", which "{place.queue.kind}" cannot have: its table has no jobs of other queues'
+        if not place.queue.other_job_states:
+            return "kind", f' is "{cls.kind}", which "{place.queue.kind}" cannot have: {place.queue.no_other_jobs}'
         if options.state not in place.queue.other_job_states:
             return "state", f' is "{options.state}"; expected one of {", ".join(place.queue.other_job_states)}'
         return None

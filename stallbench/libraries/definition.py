@@ -67,7 +67,9 @@ class Statements(_Part):
 class OtherJobs(_Part):
     """SQL by which the bench fills the library's table with jobs of another queue, on PostgreSQL."""
 
-    ready: str = Field(description="adds %(count)s ready jobs that no worker of the bench takes; executed several times")
+    ready: str = Field(
+        pattern=r"%\(count\)s", description="adds %(count)s ready jobs that no worker of the bench takes; executed several times"
+    )
     count: str = Field(description="returns how many of them there are")
     remove: str = Field(description="deletes them")
 

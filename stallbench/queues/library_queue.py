@@ -38,7 +38,7 @@ _RETURNS = {
 }
 
 
-class LibraryQueue(Queue[QueueOptions]):
+class LibraryQueue(Queue[QueueOptions], HasOtherJobs):
     """A library through its adapter. Subclasses are made by `load_library_queue`."""
 
     library: ClassVar[Library]
@@ -176,6 +176,33 @@ class LibraryQueue(Queue[QueueOptions]):
             except (TypeError, ValueError):
                 raise self._unexpected("snapshot", row) from None
 
+    def add_other_jobs(self, count: int, state: str) -> None:
+        """Add them by the definition's statement, in transactions of a moderate size."""
+        assert state in self.other_job_states
+        for begin in range(0, count, _OTHER_JOBS_AT_ONCE):
+            self.connection.execute(self._other_jobs.ready, {"count": min(_OTHER_JOBS_AT_ONCE, count - begin)})
+
+    def count_other_jobs(self) -> int:
+        """Count them by the definition's statement; raises `NotCarriedOutError` if it returns something else."""
+        rows = self.connection.execute(self._other_jobs.count).fetchall()
+        try:
+            ((number,),) = rows
+            return int(number)
+        except (TypeError, ValueError):
+            expected = "one row with the number of these jobs"
+            raise NotCarriedOutError(
+                f"{self.library.folder / DEFINITION}: other_jobs.count returned {rows}; expected {expected}"
+            ) from None
+
+    def remove_other_jobs(self) -> None:
+        """Delete them by the definition's statement."""
+        self.connection.execute(self._other_jobs.remove)
+
+    @property
+    def _other_jobs(self) -> OtherJobs:
+        assert self.library.other_jobs is not None
+        return self.library.other_jobs
+
     @property
     def _driver(self) -> Any:
         assert self._endpoint is not None, "the queue was introduced to its server"
@@ -213,32 +240,6 @@ class LibraryQueue(Queue[QueueOptions]):
         return json.dumps(document).encode() + b"\n"
 
 
-class LibraryQueueWithOtherJobs(LibraryQueue, HasOtherJobs):
-    """A library whose definition has `[other_jobs]`."""
-
-    other_job_states = ("ready",)
-
-    def add_other_jobs(self, count: int, state: str) -> None:
-        """Add them by the definition's statement, in transactions of a moderate size."""
-        assert state in self.other_job_states
-        for begin in range(0, count, _OTHER_JOBS_AT_ONCE):
-            self.connection.execute(self._other_jobs.ready, {"count": min(_OTHER_JOBS_AT_ONCE, count - begin)})
-
-    def count_other_jobs(self) -> int:
-        """Count them by the definition's statement."""
-        ((number,),) = self.connection.execute(self._other_jobs.count).fetchall()
-        return int(number)
-
-    def remove_other_jobs(self) -> None:
-        """Delete them by the definition's statement."""
-        self.connection.execute(self._other_jobs.remove)
-
-    @property
-    def _other_jobs(self) -> OtherJobs:
-        assert self.library.other_jobs is not None
-        return self.library.other_jobs
-
-
 @cache
 def load_library_queue(kind: str) -> type[LibraryQueue]:
     """Return the queue ``library:<name>``; raises `stallbench.libraries.LibraryError`."""
@@ -247,7 +248,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
     expires = any(option.role == "expiry" for option in library.options.values())
     return type(
         f"Library_{library.name}",
-        (LibraryQueueWithOtherJobs if library.other_jobs else LibraryQueue,),
+        (LibraryQueue,),
         {
             "kind": kind,
             "library": library,
@@ -261,6 +262,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "rescues_jobs": library.rescue.by_default,
             "tables": library.tables,
             "indexes": library.indexes,
+            "other_job_states": ("ready",) if library.other_jobs else (),
             "no_other_jobs": library.no_other_jobs or "its definition has no other_jobs",
             "claim_pattern": library.claim_pattern,
         },

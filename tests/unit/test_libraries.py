@@ -78,6 +78,11 @@ def test_a_compiled_adapter_is_compiled_anew_when_it_or_the_contract_changes(nam
         ('title = "Procrastinate"', 'title = "Procrastinate', "not TOML"),
         ("[rescue]", "[rescues]", "rescue: Field required"),
         (
+            "[settings]",
+            '[other_jobs]\nready = "INSERT"\ncount = "SELECT"\nremove = "DELETE"\n[settings]',
+            "other_jobs.ready: String should match pattern",
+        ),
+        (
             "[completion]",
             'python_at_least = ">=3.12"\n[completion]',
             'python_at_least: is ">=3.12"; expected a version of Python 3',
