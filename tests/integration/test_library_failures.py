@@ -11,6 +11,7 @@ import pytest
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import adapter, find_library
+from stallbench.libraries.definition import OtherJobs
 from stallbench.libraries.installation import installation_of, require_installed
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob, RefusedError
@@ -173,3 +174,11 @@ def test_a_final_snapshot_that_fails_leaves_no_half_of_it(opened: Opened, tmp_pa
     with pytest.raises(NotCarriedOutError, match=r"^the final snapshot of the queue failed: division by zero$"):
         take_final_snapshot(queue, tmp_path / "final_snapshot.csv")
     assert not (tmp_path / "final_snapshot.csv").exists()
+
+
+def test_a_count_of_other_jobs_that_is_no_number(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = opened()
+    other_jobs = OtherJobs(ready="SELECT %(count)s", count="SELECT 'many', 1", remove="SELECT 1")
+    monkeypatch.setattr(type(queue), "library", queue.library.model_copy(update={"other_jobs": other_jobs}))
+    with pytest.raises(NotCarriedOutError, match=r"library\.toml: other_jobs\.count returned .*'many'.*; expected one row with"):
+        queue.count_other_jobs()
