@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -54,7 +55,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("read_script", [github_script, gitlab_script], ids=["github", "gitlab"])
 def test_the_steps_install_the_bench_and_test_a_queue(read_script: ReadScript, wheel: Path, tmp_path: Path) -> None:
     script, environment, checkout = read_script(f"{WHEEL_FOLDER}/{wheel.name}")
-    created = subprocess.run(["stallbench", "init", "bench"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    stallbench = Path(sys.executable).with_name("stallbench")
+    created = subprocess.run([stallbench, "init", "bench"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert created.returncode == 0, created.stderr
     command = ["docker", "run", "--rm", "--init", "--network=host", f"--workdir={checkout}", "--interactive"]
     command += [f"--volume={tmp_path}:{checkout}", f"--volume={wheel.parent}:{WHEEL_FOLDER}:ro"]

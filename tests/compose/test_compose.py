@@ -31,7 +31,7 @@ ON_MYSQL = """
 summary = "Laravel's queue on MySQL, for a few seconds."
 queue.kind = "laravel"
 producers = { rate = 50, max_batch = 200 }
-workers.count = 2
+workers.count = 1               # two deadlock, which no expectation of this scenario explains
 workers.work = "2ms"
 phases = [{ name = "baseline", duration = "10s" }]
 expect = [{ metric = "completed.count", phase = "baseline", at_least = 400, because = "the load is small" }]
