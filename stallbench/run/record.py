@@ -186,6 +186,11 @@ class RunRecord(_Part):
             if process.exit_code not in (None, 0, *process.orderly_exit_codes) or self.has_unrecorded_end(process)
         )
 
+    @property
+    def dead_workers(self) -> list[str]:
+        """Names of the workers among `dead_processes`."""
+        return sorted({process.name for process in self.processes_of("worker")} & self.dead_processes)
+
     def has_unrecorded_end(self, process: ProcessRecord) -> bool:
         """Whether the end of ``process`` was not recorded, so that it may have died at any moment. If a process of the bench has no recorded end, it
         ended with the bench, unless the run completed: then it ran until after the record was written. An external process records its own end: if

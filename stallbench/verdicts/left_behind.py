@@ -54,7 +54,7 @@ class LeftBehind(Check):
 
     def _judge_without_jobs(self, record: RunRecord, out_of_attempts: Mapping[Any, Any] | None) -> Finding:
         """Return why no job of a dead worker can be judged; ``out_of_attempts``: the number of jobs that had no attempt left."""
-        if not _list_dead_workers(record):
+        if not record.dead_workers:
             return self.not_applicable(_SUBJECT, "no worker died")
         if never := _describe_never(record.queue):
             return self.not_applicable(_SUBJECT, never)
@@ -67,10 +67,6 @@ class LeftBehind(Check):
     def _found(self, result: Result, reason: str, rows: Sequence[Mapping[Any, Any]] = ()) -> Finding:
         examples = tuple(describe_job(job) for row in rows for job in row["examples"])
         return self.finding(result, _SUBJECT, reason, expected=_EXPECTED, examples=examples)
-
-
-def _list_dead_workers(record: RunRecord) -> list[str]:
-    return sorted({process.name for process in record.processes_of("worker")} & record.dead_processes)
 
 
 def _describe_again(rows: Mapping[str, Mapping[Any, Any]]) -> str:

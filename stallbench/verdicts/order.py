@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 from stallbench.pipeline.overdue import PASSED_OVER, PATIENCE_S
 from stallbench.records.job_ids import describe_job
+from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 from stallbench.verdicts.expectations import format_count
 
 _SUBJECT = "jobs are claimed in the order of enqueueing"
+_HELD = ("concurrency", "batch_size")
+"""The settings of a library that decide how many jobs a worker process holds."""
 
 
 def describe_overdue(row: Mapping[Hashable, Any], words: str) -> str:
@@ -22,8 +26,9 @@ class Order(Check):
     """Reports the maximum and the 99th percentile of ``Diff_i``; a scenario bounds them by an expectation.
 
     A queue that keeps the order fails if it passed jobs over: jobs that waited although younger ones had been claimed for `PATIENCE_S`.
-    One such job is allowed for each worker and for each claim that ended in an error: the worker may have locked the job and died, or
-    been paused, before it recorded the claim.
+    Allowed are one such job for each claim that ended in an error, and for each worker as many as it may hold at once, which is one for a queue of
+    the bench: it may have claimed them and died, or been paused, before it recorded the claim. If a library's settings do not bound this number
+    and a worker died, more of them decide nothing.
     """
 
     name = "order"
@@ -48,6 +53,9 @@ class Order(Check):
             return [self.not_applicable(_SUBJECT, f"{unordered}; {found}")]
         allowed = _count_unrecorded_claims(run)
         wrong = int(passed_over["jobs"].sum()) > allowed
+        if wrong and _holds_any_number(run.record) and run.record.dead_workers:
+            unbounded = "a worker that died may have held any of them, because nothing limits how many jobs it executes at once"
+            return [self.unknown(_SUBJECT, f"{found}; {unbounded}")]
         return [
             self.finding(
                 "fail" if wrong else "pass",
@@ -63,5 +71,14 @@ def _count_unrecorded_claims(run: RunTables) -> int:
     """Count how many claims may have been made without a record."""
     errors = run["errors"]
     failed = errors[(errors["event"] == "error") & (errors["operation"] == "claim")]
-    workers = [process for process in run.record.processes if process.role == "worker"]
-    return len(workers) + int(failed["count"].sum())
+    return len(run.record.processes_of("worker")) * _count_held(run.record) + int(failed["count"].sum())
+
+
+def _count_held(record: RunRecord) -> int:
+    """Return how many jobs a worker process may hold at once: those of a batch for each that it executes."""
+    settings = record.queue.library.settings if record.queue.library else {}
+    return math.prod(int(value) for name in _HELD if not isinstance(value := settings.get(name, 1), str))
+
+
+def _holds_any_number(record: RunRecord) -> bool:
+    return record.queue.library is not None and any(isinstance(record.queue.library.settings.get(name), str) for name in _HELD)

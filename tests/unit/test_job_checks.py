@@ -210,6 +210,36 @@ def test_a_queue_that_keeps_the_order_passes_over_no_more_jobs_than_workers_coul
     assert f"{jobs} jobs were passed over by younger ones (for up to 3.0 s)" in finding.reason
 
 
+LIBRARY = {"title": "x", "version": "1", "language": "y", "completion": "z", "rescue": "another worker"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "jobs", "result"),
+    [
+        ({"concurrency": 2, "batch_size": 10}, 20, "pass"),
+        ({"concurrency": 2, "batch_size": 10}, 21, "fail"),
+        ({"concurrency": "no limit", "batch_size": 10}, 10, "pass"),
+        ({"concurrency": "no limit", "batch_size": 10}, 11, "unknown"),
+        ({}, 1, "pass"),
+        ({}, 2, "fail"),
+    ],
+)
+def test_a_dead_worker_of_a_library_may_have_held_as_many_jobs_as_its_settings_allow(
+    tmp_path: Path, settings: dict[str, object], jobs: int, result: str
+) -> None:
+    """Its jobs are rescued when their claims have expired, and none of them was recorded before its execution began."""
+    record = record_of_a_death(ordered=True, library={**LIBRARY, "settings": settings})
+    finding = find_of(make_run(tmp_path, record, overdue=overdue("passed_over", jobs)), "order")
+    assert finding.result == result
+    assert ("a worker that died may have held any of them" in finding.reason) == (result == "unknown")
+
+
+def test_a_library_without_a_limit_passes_over_jobs_when_no_worker_has_died(tmp_path: Path) -> None:
+    record = make_record(processes=[make_process("worker-1")])
+    record["queue"].update(ordered=True, library={**LIBRARY, "settings": {"concurrency": "no limit", "batch_size": 10}})
+    assert find_of(make_run(tmp_path, record, overdue=overdue("passed_over", 11)), "order").result == "fail"
+
+
 @pytest.mark.parametrize(("ordered", "result"), [(True, "unknown"), (False, "info")])
 def test_an_order_without_claims_is_unknown_if_the_queue_promises_one(tmp_path: Path, ordered: bool, result: str) -> None:
     record = make_record()
