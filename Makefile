@@ -37,7 +37,7 @@ test-long: components lint  ## Run the long tests, and again all end-to-end test
 
 test-libraries: components  ## Test every published library under test; installs each when it is first used
 	@$(BIN)/pytest -n 2 tests/libraries tests/end_to_end/test_librar*.py
-	@$(BIN)/pytest -m libraries tests/integration/test_library_statements.py tests/end_to_end/test_limit.py tests/end_to_end/test_torture.py
+	@$(BIN)/pytest -m libraries tests/integration/test_library_*.py tests/end_to_end/test_limit.py tests/end_to_end/test_torture.py
 	@$(BIN)/pytest tests/integration/test_observe_queues.py tests/integration/test_observe_innodb.py -k own_tables
 
 test-scenarios: components  ## Test that every scenario of a reported failure, in a short form, shows what was reported

@@ -87,4 +87,14 @@ def serve_batches(enqueue):
         except JobsRefusedError as refusal:
             send(refused=str(refusal))
         except Exception as error:  # noqa: BLE001 - any error of the library is an answer
-            send(error=getattr(error, "sqlstate", None) or type(error).__name__, message=" ".join(str(error).split()))
+            send(error=code_of(error), message=" ".join(str(error).split()))
+
+
+def code_of(error):
+    """Return the code of the driver's error that a library has wrapped: an SQLSTATE, or a number of MariaDB or MySQL; else the name of its class."""
+    chain = [error]
+    while (wrapped := chain[-1].__cause__ or chain[-1].__context__) is not None:
+        chain.append(wrapped)
+    numbers = [each.args[0] for each in chain if type(each).__module__.startswith("pymysql.") and each.args]
+    states = [getattr(each, "sqlstate", None) or getattr(each, "pgcode", None) for each in chain]
+    return str(next(filter(None, [*numbers, *states]), type(error).__name__))
