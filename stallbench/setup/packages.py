@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from stallbench import IS_WHEEL, PROJECT
@@ -22,6 +23,11 @@ ENVIRONMENT = Path(sys.prefix) if IS_WHEEL else PROJECT / ".venv"
 PYTHON = Path(sys.executable) if IS_WHEEL else ENVIRONMENT / "bin" / "python"
 """The Python that has, or will have, the packages that the bench needs."""
 LOCKS = PROJECT / "requirements"
+LONGEST_COMMAND_S = 30 * 60.0
+"""How long one command of an installer may take: the largest download, on a slow line."""
+_CLEAN_UP_S = 10.0
+_KEPT_LINES = 3
+"""Of a failed command's output, from its start and from its end."""
 
 _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq")
 _APT_INSTALL = (*_APT, "install", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold")
@@ -168,7 +174,7 @@ def run(
     text: str | None = None,
     folder: Path | None = None,
 ) -> None:
-    """Run a command; raises `InstallError` with the end of its output if it fails."""
+    """Run a command; raises `InstallError` with the first and last lines of its output if it fails."""
     _run(command, environment, text, folder)
 
 
@@ -179,21 +185,55 @@ def output(command: Sequence[str]) -> str:
 
 def _run(command: Sequence[str], environment: Mapping[str, str] | None, text: str | None, folder: Path | None) -> str:
     try:
-        ended = subprocess.run(
+        process = subprocess.Popen(
             command,
             env=environment,
             cwd=folder,
-            input=text,
-            capture_output=True,
+            stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            check=False,
+            process_group=0,  # so that what the installer starts ends with it
         )
     except OSError as error:
         raise InstallError(f"{command[0]}: {error.strerror}") from error
-    if ended.returncode in {-signal.SIGINT, EXIT_INTERRUPTED}:
+    try:
+        printed, complaints = process.communicate(text, LONGEST_COMMAND_S)
+    except subprocess.TimeoutExpired:
+        _end_group(process, signal.SIGTERM)
+        raise InstallError(
+            f"`{_shorten(command)}` had not ended after {LONGEST_COMMAND_S / 60:.0f} minutes; is the network available?"
+        ) from None
+    except BaseException:
+        _end_group(process, signal.SIGINT)
+        raise
+    if process.returncode in {-signal.SIGINT, EXIT_INTERRUPTED}:
         raise KeyboardInterrupt
-    if ended.returncode != 0:
-        printed = [line.strip() for line in (ended.stderr or ended.stdout).splitlines() if line.strip()]
-        raise InstallError(f"`{' '.join(command[:4])} ...` ended with exit code {ended.returncode}: {' / '.join(printed[-3:])}")
-    return ended.stdout
+    if process.returncode != 0:
+        raise InstallError(f"`{_shorten(command)}` ended with exit code {process.returncode}: {_cut(complaints or printed)}")
+    return printed
+
+
+def _shorten(command: Sequence[str]) -> str:
+    return f"{' '.join(command[:4])} ..."
+
+
+def _cut(text: str) -> str:
+    """Return the first and the last lines in one: some programs begin with the reason, others end with it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " / ".join(lines if len(lines) <= 2 * _KEPT_LINES else [*lines[:_KEPT_LINES], "...", *lines[-_KEPT_LINES:]])
+
+
+def _end_group(process: subprocess.Popen[str], signal_number: int) -> None:
+    """End an installer and everything that it has started: by a signal that lets it clean up, and a few seconds later by SIGKILL."""
+    with suppress(ProcessLookupError, PermissionError):  # a process of root that sudo started
+        os.killpg(process.pid, signal_number)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_CLEAN_UP_S)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()

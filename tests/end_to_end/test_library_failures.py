@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from stallbench.pipeline.tables import read_table
+from stallbench.processes.supervisor import TOKEN_VARIABLE
 from stallbench.records.events import Event, read_events
-from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_processes, short
 from tests.libraries.made_up import LEAVE_A_CHILD, find_processes, make_application
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.libraries]
 
@@ -62,6 +67,28 @@ def test_workers_that_hang_at_their_end_leave_children_and_record_a_job_that_nob
     assert conservation["completed"] >= 100
     assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
     assert not find_processes(shop)
+
+
+@pytest.mark.parametrize("name", ["db_scheduler", "delayed_job", "graphile_worker", "laravel", "procrastinate", "river"])
+@pytest.mark.parametrize("killed", ["the bench", "its workers"])
+def test_what_the_processes_of_a_library_have_started_ends_with_them(bench: Bench, name: str, killed: str) -> None:
+    """One library of each language: a Java virtual machine, Node.js, and PHP, whose adapter starts another process, are children of the bench."""
+    running = bench.start("run", "longtx", *short(*LOAD, f"queue.kind=library:{name}", "phases.longtx.duration=60s"))
+    record = bench.wait_for_phase("longtx")
+    workers = [process["pid"] for process in record["processes"] if process["role"] == "worker"]
+    token = psutil.Process(workers[0]).environ()[TOKEN_VARIABLE]
+    assert set(workers) <= {process.pid for process in find_marked(token)}
+    for pid in [record["bench"]["pid"]] if killed == "the bench" else workers:
+        os.kill(pid, signal.SIGKILL)
+    running.communicate(timeout=120)
+    assert running.returncode == (-signal.SIGKILL if killed == "the bench" else 3)
+    wait_for(lambda: not find_marked(token), lambda: f"the end of {find_marked(token)}", 60)
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+
+
+def find_marked(token: str) -> list[psutil.Process]:
+    """Return the processes of a run, and what they have started, by a variable that all of them inherit."""
+    return [process for process in marked_processes() if (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token]
 
 
 def test_a_final_snapshot_that_fails(bench: Bench, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class NpmPackages(PackageKind):
         node = _find_node(target)
         npm = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         own_cache = ["--cache", str(target / "npm-cache")]
-        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", *own_cache]
+        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--logs-max=0", *own_cache]
         run([str(node), str(npm), "ci", *options], folder=target, environment={**node_environment(), **os.environ})
         shutil.rmtree(target / "npm-cache", ignore_errors=True)
 
