@@ -58,6 +58,7 @@ format: required  ## Format the code
 bench: components  ## Measure the overhead of the bench itself, as ratios within one run
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.laravel
+	@$(BIN)/python -m benchmarks.statements
 	@$(BIN)/python -m benchmarks.loading
 
 wheel: required  ## Build the package: dist/stallbench-*.whl

@@ -13,22 +13,25 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
-from benchmarks.workers import MEASURED_S, SETTLE_S, run_workers
+from benchmarks.workers import MEASURED_S, SETTLE_S, Throughput, run_workers, start_collectors
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob
 from stallbench.scenario.database import Database
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.setup.packages import CACHE, unpack_debian
 
 CLIENTS = 10
 _JOBS = 30_000
+_QUEUE = "laravel"
 _OPTIONS: dict[str, object] = {"hint": "primary", "retry_after": 90}
 _SCRIPT = Path(__file__).with_name("laravel.lua")
 
@@ -43,18 +46,19 @@ class LaravelRig:
 
     def fill(self) -> None:
         """Leave exactly `_JOBS` jobs in a fresh table."""
-        with opened_queue("laravel", _OPTIONS, self.cluster.server("primary").direct, "benchmark") as queue:
+        with opened_queue(_QUEUE, _OPTIONS, self.cluster.server("primary").direct, "benchmark") as queue:
             with queue.connection.cursor() as cursor:
                 cursor.execute("DROP TABLE IF EXISTS jobs")
             queue.install()
             for _ in range(0, _JOBS, 1000):
                 queue.enqueue([NewJob(payload='{"n":1}')] * 1000)
 
-    def run_workers(self) -> float:
-        """Run `CLIENTS` workers of the bench for `MEASURED_S`. Returns jobs per second."""
+    def run_workers(self, *, only: Sequence[str] = ()) -> Throughput:
+        """Run `CLIENTS` workers of the bench for `MEASURED_S`, beside the collectors whose names are in ``only``."""
         self.fill()
-        endpoint, run = self.cluster.server("primary").proxied, self.folder / secrets.token_hex(4)
-        return run_workers(self.processes, CLIENTS, endpoint, run, queue="laravel", options=_OPTIONS).jobs_a_second
+        primary, run = self.cluster.server("primary"), self.folder / secrets.token_hex(4)
+        beside = [start_collectors(self.processes, primary, run, _QUEUE, only)] if only else []
+        return run_workers(self.processes, CLIENTS, primary.proxied, run, queue=_QUEUE, options=_OPTIONS, beside=beside)
 
     def run_sysbench(self) -> float:
         """Run the same statements by sysbench, with as many threads. Returns jobs per second."""
@@ -82,15 +86,15 @@ class LaravelRig:
 
 
 @contextmanager
-def open_laravel_rig() -> Iterator[LaravelRig]:
-    """Start a MariaDB server, and stop everything afterwards."""
+def open_laravel_rig(settings: Mapping[str, SettingValue] = MappingProxyType({})) -> Iterator[LaravelRig]:
+    """Start a MariaDB server, and stop everything afterwards. ``settings``: those that differ from a run's server."""
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:
         processes = Supervisor(token)
         try:
             logs = Path(folder)
-            database = Database(engine="mariadb")
+            database = Database(engine="mariadb", settings=dict(settings))
             cluster = start_cluster(database, scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)
             yield LaravelRig(cluster, processes, logs)
         finally:
@@ -105,7 +109,7 @@ def main() -> None:
     ratios = []
     with open_laravel_rig() as rig:
         for number in range(1, rounds + 1):
-            bench, native = rig.run_workers(), rig.run_sysbench()
+            bench, native = rig.run_workers().jobs_a_second, rig.run_sysbench()
             ratios.append(bench / native)
             print(f"round {number}: bench {bench:,.0f} jobs/s, sysbench {native:,.0f}", flush=True)
     print(

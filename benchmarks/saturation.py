@@ -6,21 +6,22 @@ import re
 import secrets
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from benchmarks.processor_time import take_snapshot
-from benchmarks.workers import MEASURED_S, SETTLE_S, Throughput, run_workers
+from benchmarks.workers import MEASURED_S, SETTLE_S, Throughput, run_workers, start_collectors
 from stallbench.engines.postgres import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues
 from stallbench.scenario.database import Database
+from stallbench.scenario.section import SettingValue
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.setup.components import require_postgres
 
@@ -54,29 +55,13 @@ class Rig:
             connection.execute("VACUUM ANALYZE skip_locked_jobs")
             connection.execute("CHECKPOINT")
 
-    def run_workers(self, *, collectors: bool) -> Throughput:
-        """Run `CLIENTS` workers of the bench for `MEASURED_S`, with or without its collectors."""
+    def run_workers(self, *, collectors: bool, only: Sequence[str] = ()) -> Throughput:
+        """Run `CLIENTS` workers of the bench for `MEASURED_S`, with or without its collectors; ``only`` names some of them."""
         self.fill()
-        run = self.folder / secrets.token_hex(4)
-        for part in ("events", "samples"):
-            (run / part).mkdir(parents=True)
-        primary = self.cluster.server("primary")
-        started = []
-        if collectors:
-            queue = find_queues()[_QUEUE]
-            document = {
-                "name": "collectors",
-                "run_folder": str(run),
-                "interval_s": 1.0,
-                "servers": [
-                    {"name": "primary", "role": "primary", "endpoint": primary.direct.with_password(), "log": str(primary.log)}
-                ],
-                "queue": {"kind": _QUEUE, "options": {}, "tables": queue.tables, "indexes": queue.indexes},
-            }
-            argv = [sys.executable, "-m", "stallbench.collectors"]
-            started.append(self.processes.start("collectors", "collectors", argv, log=run / "log", document=document, ready=True))
+        run, primary = self.folder / secrets.token_hex(4), self.cluster.server("primary")
+        beside = [start_collectors(self.processes, primary, run, _QUEUE, only)] if collectors else []
         return run_workers(
-            self.processes, CLIENTS, primary.proxied, run, queue=_QUEUE, options={}, beside=started, serving=self._serving()
+            self.processes, CLIENTS, primary.proxied, run, queue=_QUEUE, options={}, beside=beside, serving=self._serving()
         )
 
     def run_pgbench(self, *, processes: int) -> Throughput:
@@ -116,15 +101,17 @@ class Rig:
 
 
 @contextmanager
-def open_rig() -> Iterator[Rig]:
-    """Start a server with the queue installed, and stop everything afterwards."""
+def open_rig(settings: Mapping[str, SettingValue] = MappingProxyType({})) -> Iterator[Rig]:
+    """Start a server with the queue installed, and stop everything afterwards. ``settings``: those that differ from a run's server."""
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:
         processes = Supervisor(token)
         try:
             logs = Path(folder)
-            cluster = start_cluster(Database(), scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)
+            cluster = start_cluster(
+                Database(settings=dict(settings)), scratch=scratch, logs=logs, processes=processes, progress=lambda _: None
+            )
             queue = find_queues()[_QUEUE]
             with connect(cluster.server("primary").direct, "benchmark") as connection:
                 queue(connection, queue.options_type()).install()

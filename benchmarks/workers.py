@@ -16,10 +16,12 @@ from benchmarks.processor_time import take_snapshot
 from stallbench.collectors.own_cost import NAME as OWN_COST
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
+from stallbench.queues import find_queues
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, read_events
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.servers.cluster import Server
 
 MEASURED_S = 10.0
 SETTLE_S = 2.0
@@ -87,6 +89,29 @@ def run_workers(
         {group: 1e6 * used / completed for group, used in used_s.items()},
         _read_cost_of_collectors(run, (from_ns, to_ns)),
     )
+
+
+def start_collectors(processes: Supervisor, server: Server, run: Path, queue: str, only: Sequence[str] = ()) -> Process:
+    """Start the collectors on a server, once a second: those of ``only``, or all. ``run``: a new folder, for their samples."""
+    (run / "samples").mkdir(parents=True)
+    kind = find_queues()[queue]
+    endpoint = server.direct.with_password()
+    document = {
+        "name": "collectors",
+        "run_folder": str(run),
+        "interval_s": 1.0,
+        "servers": [{"name": "primary", "role": "primary", "endpoint": endpoint, "log": str(server.log)}],
+        "queue": {
+            "kind": queue,
+            "options": {},
+            "tables": kind.tables,
+            "indexes": kind.indexes,
+            "claim_pattern": kind.claim_pattern,
+        },
+        "only": list(only),
+    }
+    argv = [sys.executable, "-m", "stallbench.collectors"]
+    return processes.start("collectors", "collectors", argv, log=run / "log", document=document, ready=True)
 
 
 def _read_cost_of_collectors(run: Path, between_ns: tuple[int, int]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""``python -m stallbench.collectors [document.json]``: runs every collector at the run's sampling interval. Each writes its own file."""
+"""``python -m stallbench.collectors [document.json]``: runs the collectors at the run's sampling interval. Each writes its own file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def main() -> None:
     figures = make_sample_figures(document.expose, document.interval_s)
     observe = figures.observe if figures else None
     with OwnCost(samples, observe) as own_cost:
-        collectors = [kind(document) for kind in collectors_for(document.primary.endpoint.engine).values()]
+        found = collectors_for(document.primary.endpoint.engine)
+        collectors = [kind(document) for name, kind in found.items() if not document.only or name in document.only]
         start_s = time.monotonic()
         # Sampling times are spread over the interval, so that the collectors do not query the servers all at once.
         spread_s = min(document.interval_s, _SPREAD_S) / len(collectors)

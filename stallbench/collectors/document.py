@@ -47,6 +47,7 @@ class CollectorsDocument(BaseModel):
     interval_s: float = Field(gt=0, description="time between two samples of a collector, in seconds")
     servers: tuple[WatchedServer, ...] = Field(min_length=1, description="the servers to sample")
     queue: WatchedQueue = Field(description="the queue under test")
+    only: tuple[str, ...] = Field(default=(), description="names of the collectors that run; all that sample the engine if empty")
     expose: Exposure | None = Field(
         default=None, description="address at which Prometheus can scrape the process; none if not given"
     )
