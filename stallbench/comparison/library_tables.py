@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stallbench import PROJECT
@@ -51,7 +51,7 @@ def write_tables(runs: Path, pages: Sequence[Path] = PAGES, readme: Path = READM
         texts.replace(table.name, table.make(records, runs, texts.read(table.name)))
         messages.append(f"{table.name}: from {', '.join(record.id for record in records) or 'no comparison'}")
     texts.replace("faults", make_fault_table(found, texts.read("faults")))
-    for name, lines in (("rescue", _rescue_table), ("settings", _settings_table), ("workers", _workers_table)):
+    for name, lines in _OF_DEFINITIONS.items():
         texts.replace(name, lines(find_libraries().values()))
     short = _Texts([readme])
     short.replace("libraries", _readme_table(texts.read(_FIRST.name)))
@@ -115,6 +115,13 @@ def _settings_table(libraries: Iterable[Library]) -> Iterator[str]:
         yield f"| {library.title_and_version} | {library.language} | {library.summary} | {settings} |"
 
 
+def _start_table(libraries: Iterable[Library]) -> Iterator[str]:
+    yield from format_heading(["library", "a worker is started like", "in what the adapter differs"])
+    for library in libraries:
+        if library.start:
+            yield f"| {library.title_and_version} | {library.start.like} | {library.start.differs} |"
+
+
 def _workers_table(libraries: Iterable[Library]) -> Iterator[str]:
     names = list(Settings.model_fields)
     yield from format_heading(["library", *(name.replace("_", " ") for name in names), "where the values are from"])
@@ -129,3 +136,12 @@ def _workers_table(libraries: Iterable[Library]) -> Iterator[str]:
 def _describe_source(name: str, setting: Setting) -> str:
     origin = [f"`queue.{setting.option}`"] * bool(setting.option) + [setting.source]
     return f"*{name.replace('_', ' ')}*: {', '.join(origin)}" + (f" ({setting.note})" if setting.note else "")
+
+
+_OF_DEFINITIONS: Mapping[str, Callable[[Iterable[Library]], Iterator[str]]] = {
+    "rescue": _rescue_table,
+    "settings": _settings_table,
+    "workers": _workers_table,
+    "start": _start_table,
+}
+"""The tables that say what the libraries' definitions say."""

@@ -64,6 +64,13 @@ class Statements(_Part):
         return statement if isinstance(statement, str) else statement[engine]
 
 
+class Start(_Part):
+    """How the adapter starts a worker."""
+
+    like: str = Field(description="what the library's documentation recommends for production")
+    differs: str = Field(default="", description="in what the adapter differs from that; empty if in nothing")
+
+
 class OtherJobs(_Part):
     """SQL by which the bench fills the library's table with jobs of another queue, on PostgreSQL."""
 
@@ -119,6 +126,7 @@ class Library(_Part):
     orderly_exit_codes: tuple[int, ...] = Field(
         default=(0,), strict=False, description="of a worker that was asked to stop by SIGTERM; negative: a signal"
     )
+    start: Start | None = Field(default=None, description="how a worker is started; none for an application")
     completion: Completion
     rescue: Rescue
     sql: Statements

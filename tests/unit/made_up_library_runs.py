@@ -27,6 +27,7 @@ TABLES = (
     "rescue",
     "settings",
     "workers",
+    "start",
 )
 MARKERS = "\n".join(f"<!-- {table}: begin -->\n<!-- {table}: end -->" for table in TABLES)
 HELD_CHANGES = ("phases.longtx.until=duration", "phases.longtx.jobs=10_000")

@@ -83,8 +83,8 @@ def test_a_compiled_adapter_is_compiled_anew_when_it_or_the_contract_changes(nam
             "other_jobs.ready: String should match pattern",
         ),
         (
-            "[completion]",
-            'python_at_least = ">=3.12"\n[completion]',
+            "[start]",
+            'python_at_least = ">=3.12"\n[start]',
             'python_at_least: is ">=3.12"; expected a version of Python 3',
         ),
     ],
@@ -189,6 +189,11 @@ def test_a_worker_of_the_bench_cannot_take_the_place_of_a_library_s(tmp_path: Pa
     assert ended.returncode != 0
     assert "library:pgqueuer claims in its own worker" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("name", sorted(find_libraries()))
+def test_every_library_says_how_it_is_started(name: str) -> None:
+    assert find_library(name).start is not None
 
 
 @pytest.mark.parametrize("name", sorted(find_libraries()))

@@ -198,6 +198,8 @@ def test_what_is_in_force_in_each_worker_process_is_listed_with_its_source(tmp_p
         "4",
     ]
     assert "*poll interval*: dist/attorney.js: notifyPollingInterval" in rows["pg-boss 12.38.0"]["where the values are from"]
+    differs = read_cells(read_section(page, "start"))["Celery with a database as broker 5.7.0"]["in what the adapter differs"]
+    assert "--pool=solo" in differs
 
 
 def test_a_cell_says_how_much_more_a_claim_reads_while_a_longrunner_holds_the_horizon(tmp_path: Path, page: Path) -> None:
