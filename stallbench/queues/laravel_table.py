@@ -13,7 +13,7 @@ from stallbench.queues.sql_session import open_session
 from stallbench.queues.statements import read_statements
 
 _STATEMENTS = read_statements(Path(__file__).with_name("laravel.sql"))
-_OTHER_QUEUE = "other"
+_OTHER_QUEUES = 9
 _ROWS_AT_ONCE = 1000
 _HINTS = {"none": "", "queue_index": "FORCE INDEX ({index})", "primary": "FORCE INDEX (PRIMARY)"}
 _INDEX_NAMES = {"queue": "jobs_queue_index", "queue_reserved_at": "jobs_queue_reserved_at_index"}
@@ -51,7 +51,9 @@ class LaravelOptions(QueueOptions):
         description="on SQLite: seconds for which a statement waits for another writer; none: 5 s, the default of Python's library",
     )
     other_jobs: int = Field(
-        default=0, ge=0, description="jobs of another queue in the same table, which only affect the optimizer"
+        default=0,
+        ge=0,
+        description="jobs of nine other queues in the same table, a thousand of each by turns, which only affect the optimizer",
     )
 
 
@@ -132,7 +134,7 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
         return next(((option, problem) for is_wrong, option, problem in issues if is_wrong), None)
 
     def install(self) -> None:
-        """Create the table, its index, and the other queue's jobs."""
+        """Create the table, its index, and the jobs of other queues."""
         self.session.run(self.statements[f"create_table_{self.session.engine_family}"])
         if self.options.index != "none":
             self.session.run(self.statements[f"index_{self.options.index}"])
@@ -142,7 +144,8 @@ class LaravelTableQueue(Queue[LaravelOptionsT]):
             self.session.run(self.statements["create_failed_jobs"])
         for begin in range(0, self.options.other_jobs, _ROWS_AT_ONCE):
             rows = min(_ROWS_AT_ONCE, self.options.other_jobs - begin)
-            self.session.insert(self.statements["insert"], [(_OTHER_QUEUE, "{}", 2**31 - 1, self.now_s())] * rows)
+            queue = f"other-{begin // _ROWS_AT_ONCE % _OTHER_QUEUES}"
+            self.session.insert(self.statements["insert"], [(queue, "{}", 2**31 - 1, self.now_s())] * rows)
 
     def enqueue(self, jobs: Sequence[NewJob]) -> Sequence[int]:
         """Insert the jobs; several share one transaction."""
