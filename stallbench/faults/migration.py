@@ -14,7 +14,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.faults.alter_table import REMOVED_WITHIN_S
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
-from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
+from stallbench.injection.record import ENDED_BY_DEADLOCK, LOCKED_JOBS, Evidence
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
 
@@ -36,9 +36,10 @@ _IN_STEPS = (
     "CREATE INDEX CONCURRENTLY {new}_index ON {table} ({key})",
     "ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {new} bigint; ALTER TABLE {table} ALTER COLUMN {new} SET DEFAULT 0",
 )
-_FILL = """
-UPDATE {table} SET {new} = {key} + 1
-WHERE {key} IN (SELECT {key} FROM {table} WHERE {new} IS NULL ORDER BY {key} DESC LIMIT 10000 FOR UPDATE SKIP LOCKED)
+_FILLED_AT_ONCE = 10_000
+_FILL = f"""
+UPDATE {{table}} SET {{new}} = {{key}} + 1
+WHERE {{key}} IN (SELECT {{key}} FROM {{table}} WHERE {{new}} IS NULL ORDER BY {{key}} DESC LIMIT {_FILLED_AT_ONCE} FOR UPDATE SKIP LOCKED)
 """
 
 
@@ -134,6 +135,7 @@ class Migration(Fault[MigrationOptions]):
             "done": self._done_s is not None,
             "attempts": self._attempts,
             ENDED_BY_DEADLOCK: self._deadlocks,
+            LOCKED_JOBS: _FILLED_AT_ONCE if self._steps[min(self._step, len(self._steps) - 1)] is _FILL else 0,
             "took_s": round(ended_s - self._began_s, 3),
         }
 

@@ -21,6 +21,8 @@ RATE = "rate"
 """Of a fault that adds load: jobs at its start, and jobs per second."""
 ENDED_BY_DEADLOCK = "ended_by_deadlock"
 """How many of the fault's own statements the server ended to break a deadlock."""
+LOCKED_JOBS = "locked_jobs"
+"""How many jobs the fault locked at a time, at most: a claim with SKIP LOCKED passes them over."""
 
 
 class InjectionLogEntry(BaseModel):

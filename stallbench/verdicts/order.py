@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from stallbench.injection.record import LOCKED_JOBS
 from stallbench.pipeline.overdue import PASSED_OVER, PATIENCE_S
 from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord
@@ -26,9 +27,9 @@ class Order(Check):
     """Reports the maximum and the 99th percentile of ``Diff_i``; a scenario bounds them by an expectation.
 
     A queue that keeps the order fails if it passed jobs over: jobs that waited although younger ones had been claimed for `PATIENCE_S`.
-    Allowed are one such job for each claim that ended in an error, and for each worker as many as it may hold at once, which is one for a queue of
-    the bench: it may have claimed them and died, or been paused, before it recorded the claim. If a library's settings do not bound this number
-    and a worker died, more of them decide nothing.
+    Allowed are the jobs that a fault locked at a time, one such job for each claim that ended in an error, and for each worker as many as it may
+    hold at once, which is one for a queue of the bench: it may have claimed them and died, or been paused, before it recorded the claim. If a
+    library's settings do not bound this number and a worker died, more of them decide nothing.
     """
 
     name = "order"
@@ -51,7 +52,7 @@ class Order(Check):
         )
         if not run.record.queue.ordered:
             return [self.not_applicable(_SUBJECT, f"{unordered}; {found}")]
-        allowed = _count_unrecorded_claims(run)
+        allowed = _count_excused(run)
         wrong = int(passed_over["jobs"].sum()) > allowed
         if wrong and _holds_any_number(run.record) and run.record.dead_workers:
             unbounded = "a worker that died may have held any of them, because nothing limits how many jobs it executes at once"
@@ -67,11 +68,13 @@ class Order(Check):
         ]
 
 
-def _count_unrecorded_claims(run: RunTables) -> int:
-    """Count how many claims may have been made without a record."""
+def _count_excused(run: RunTables) -> int:
+    """Count how many claims may have been made without a record, and how many jobs a fault kept from being claimed."""
     errors = run["errors"]
     failed = errors[(errors["event"] == "error") & (errors["operation"] == "claim")]
-    return len(run.record.processes_of("worker")) * _count_held(run.record) + int(failed["count"].sum())
+    held = len(run.record.processes_of("worker")) * _count_held(run.record)
+    locked = sum(int(fault.evidence.get(LOCKED_JOBS, 0)) for fault in run.record.faults)
+    return held + locked + int(failed["count"].sum())
 
 
 def _count_held(record: RunRecord) -> int:

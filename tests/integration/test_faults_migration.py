@@ -28,6 +28,7 @@ def test_in_steps_it_is_done_while_jobs_are_completed(run: FaultyRun) -> None:
     evidence = run.faults()[-1].evidence
     assert evidence["done"]
     assert evidence["attempts"] >= 4  # one for each step
+    assert evidence["locked_jobs"] == 10_000
     assert evidence["ended_by_deadlock"] == 0
     see_that_nothing_is_left(run)
 

@@ -12,6 +12,7 @@ from stallbench.verdicts.check import Severity
 from tests.unit.made_up_run import (
     EMPTY,
     find_of,
+    make_fault,
     make_phases,
     make_process,
     make_record,
@@ -232,6 +233,14 @@ def test_a_dead_worker_of_a_library_may_have_held_as_many_jobs_as_its_settings_a
     finding = find_of(make_run(tmp_path, record, overdue=overdue("passed_over", jobs)), "order")
     assert finding.result == result
     assert ("a worker that died may have held any of them" in finding.reason) == (result == "unknown")
+
+
+@pytest.mark.parametrize(("jobs", "result"), [(11, "pass"), (12, "fail")])
+def test_jobs_that_a_fault_had_locked_may_be_passed_over(tmp_path: Path, jobs: int, result: str) -> None:
+    locking = {**make_fault("longtx"), "evidence": {"locked_jobs": 10}}
+    record = make_record(processes=[make_process("worker-1")], injections=[locking])
+    record["queue"]["ordered"] = True
+    assert find_of(make_run(tmp_path, record, overdue=overdue("passed_over", jobs)), "order").result == result
 
 
 def test_a_library_without_a_limit_passes_over_jobs_when_no_worker_has_died(tmp_path: Path) -> None:
