@@ -25,11 +25,11 @@ public final class Adapter {
   private static final TaskDescriptor<Job> JOB = TaskDescriptor.of("job", Job.class);
 
   private final Document document;
-  private final boolean isMariaDb;
+  private final boolean isPostgres;
 
   private Adapter(Document document) {
     this.document = document;
-    isMariaDb = document.part("endpoint").text("engine").equals("mariadb");
+    isPostgres = document.part("endpoint").text("engine").equals("postgres");
   }
 
   public static void main(String[] arguments) throws Exception {
@@ -45,14 +45,16 @@ public final class Adapter {
   private HikariDataSource connect() {
     Document endpoint = document.part("endpoint");
     HikariDataSource source = new HikariDataSource();
-    source.setJdbcUrl(document.url(isMariaDb ? "mariadb" : "postgresql"));
+    source.setJdbcUrl(document.url(isPostgres ? "postgresql" : "mariadb"));
     source.setUsername(endpoint.text("user"));
     source.setPassword(endpoint.text("password"));
-    if (!isMariaDb && !endpoint.is("prepared_statements")) {
+    if (isPostgres && !endpoint.is("prepared_statements")) {
       source.addDataSourceProperty("prepareThreshold", "0");
     }
-    if (!isMariaDb) {
+    if (isPostgres) {
       source.addDataSourceProperty("ApplicationName", "stallbench:" + document.text("name"));
+    } else { // MariaDB's driver, for MySQL as well, whose servers ask for the password encrypted with their key
+      source.addDataSourceProperty("allowPublicKeyRetrieval", "true");
     }
     return source;
   }
@@ -62,7 +64,7 @@ public final class Adapter {
     try (HikariDataSource source = connect();
         Connection connection = source.getConnection();
         Statement statement = connection.createStatement();
-        InputStream sql = Adapter.class.getResourceAsStream(isMariaDb ? "/mariadb.sql" : "/postgres.sql")) {
+        InputStream sql = Adapter.class.getResourceAsStream(isPostgres ? "/postgres.sql" : "/mariadb.sql")) {
       for (String each : new String(sql.readAllBytes(), StandardCharsets.UTF_8).split(";\n")) {
         statement.execute(each);
       }
@@ -109,7 +111,7 @@ public final class Adapter {
 
   private SchedulerBuilder builder(HikariDataSource source, OneTimeTask<Job> task) {
     SchedulerBuilder builder = Scheduler.create(source, task);
-    return isMariaDb ? builder.alwaysPersistTimestampInUTC() : builder;
+    return isPostgres ? builder : builder.alwaysPersistTimestampInUTC();
   }
 
   /**

@@ -59,10 +59,9 @@ end
 
 def connect(document)
   endpoint = document["endpoint"]
-  access = { prepared_statements: endpoint["prepared_statements"], host: endpoint["host"], port: endpoint["port"], database: endpoint["database"],
-             username: endpoint["user"], password: endpoint["password"] }
+  access = { host: endpoint["host"], port: endpoint["port"], database: endpoint["database"], username: endpoint["user"], password: endpoint["password"] }
   of_engine = case endpoint["engine"]
-              when "postgres" then { adapter: "postgresql", application_name: "stallbench:#{document["name"]}" }
+              when "postgres" then { adapter: "postgresql", application_name: "stallbench:#{document["name"]}", prepared_statements: endpoint["prepared_statements"] }
               else { adapter: "mysql2", encoding: "utf8mb4" }
               end
   ActiveRecord::Base.establish_connection(**access, **of_engine)

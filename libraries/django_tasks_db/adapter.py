@@ -3,10 +3,12 @@
 import sys
 
 import django
+import pymysql
 from django.conf import settings
 from stallbench_contract import JobFailedError, Recorder, read_document, serve_batches
 
 APPLICATION = "django_tasks_db"
+ENGINES = {"postgres": "django.db.backends.postgresql", "mariadb": "django.db.backends.mysql"}
 
 
 def configure(document):
@@ -14,12 +16,15 @@ def configure(document):
     endpoint = document["endpoint"]
     address = {"HOST": endpoint["host"], "PORT": endpoint["port"], "NAME": endpoint["database"]}
     access = {**address, "USER": endpoint["user"], "PASSWORD": endpoint["password"]}
-    options = {"application_name": f"stallbench:{document['name']}"}
+    of_engine = {"postgres": {"application_name": f"stallbench:{document['name']}"}, "mariadb": {"charset": "utf8mb4"}}
+    # Django asks for mysqlclient, of which there are no wheels. PyMySQL has the same interface, and says so in its place.
+    pymysql.version_info = (2, 2, 1, "final", 0)
+    pymysql.install_as_MySQLdb()
     settings.configure(
         USE_TZ=True,
         INSTALLED_APPS=["django_tasks", APPLICATION],
         TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend", "QUEUES": ["default"]}},
-        DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", "OPTIONS": options, **access}},
+        DATABASES={"default": {"ENGINE": ENGINES[endpoint["engine"]], "OPTIONS": of_engine[endpoint["engine"]], **access}},
     )
     django.setup()
 

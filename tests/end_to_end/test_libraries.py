@@ -7,10 +7,12 @@ import re
 
 import pytest
 
+from stallbench.engines.traits import Engine
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement, require_installed
 from stallbench.pipeline.tables import read_table
 from stallbench.records.events import Event, read_events
+from stallbench.setup.server_programs import find_servers
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 
 pytestmark = pytest.mark.end_to_end
@@ -70,15 +72,23 @@ MAY_DEADLOCK = ("delayed_job",)
 _ONLY_DEADLOCKS = re.compile(
     r"errors: no fault explains \d+ x 1213 \(deadlock\) in claim; all errors: \d+ x 1213 \(deadlock\) in claim$"
 )
-ON_MARIADB = [name for name, library in sorted(find_libraries().items()) if "mariadb" in library.engines]
+ON_INNODB = [
+    pytest.param(name, engine, id=f"{name}-{engine}")
+    for engine in ("mariadb", "mysql")
+    for name, library in sorted(find_libraries().items())
+    if engine in library.engines
+]
 
 
 @pytest.mark.libraries
-@pytest.mark.parametrize("name", ON_MARIADB, indirect=True)
-def test_a_library_on_mariadb_completes_a_backlog(bench: Bench, name: str) -> None:
+@pytest.mark.parametrize(("name", "engine"), ON_INNODB, indirect=["name"])
+def test_a_library_on_mariadb_or_mysql_completes_a_backlog(bench: Bench, name: str, engine: Engine) -> None:
+    if next(find_servers(engine), None) is None:
+        pytest.skip(f"{engine} is not installed")
     settings = [f'kind="library:{name}"', *(each.removeprefix("queue.") for each in SETTINGS.get(name, ()))]
-    queue = f"queue={{{', '.join(settings)}}}"
-    changes = ["--set", queue, "--set", "producers.backlog=300", "--set", "workers.count=2", "--set", "expect=[]"]
+    queue = f"queue={{{', '.join(each for each in settings if not each.startswith('producers.'))}}}"
+    changes = ["--set", queue, "--set", f"database.engine={engine}"]
+    changes += ["--set", "producers.backlog=300", "--set", "workers.count=2", "--set", "expect=[]"]
     ended = bench.run("run", "laravel-deadlock", *changes)
     verdict = json.loads((bench.folder() / "verdict.json").read_text())
     failed = [f"{each['check']}: {each['reason']}" for each in verdict["findings"] if each["result"] in ("fail", "unknown")]
