@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -205,7 +206,7 @@ def _exposed(ongoing: _Ongoing, record: ObservationRecord | None) -> Iterator[No
     figures, phase = SampleFigures(options.every_s), RunFigures()
     interval = Interval(what="phase", name=PHASE, kind="measured", on="", start_ns=time.time_ns(), end_ns=None)
     phase.observe([interval])
-    with tempfile.TemporaryDirectory(prefix="stallbench-observe-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=f"stallbench-observe-{os.getpid()}-") as scratch:
         if ongoing.recording is None:
             (Path(scratch) / "samples").mkdir()
             _start_recording(ongoing, Path(scratch), figures)

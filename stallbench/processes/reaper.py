@@ -28,7 +28,8 @@ from stallbench.processes.supervisor import TOKEN_VARIABLE
 from stallbench.storage.atomic_file import replace_file
 
 SCRATCH_PREFIX = "stallbench-"
-SPARK_PREFIX = f"{SCRATCH_PREFIX}spark-"
+_NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|observe|profile)-(\d+)-")
+"""A folder whose name has the process that it belongs to."""
 """Prefix of the pipeline's own folders (`stallbench.pipeline.session`); its process id follows."""
 OWNER_FILE = "owner.json"
 CLEANUP_JOURNAL = "cleanup-journal.json"
@@ -199,11 +200,11 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False, forget: bool = Fa
                 continue
         remove_scratch(scratch)
         done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
-    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SPARK_PREFIX}*")):
-        owner_pid = scratch.name.removeprefix(SPARK_PREFIX).partition("-")[0]
-        if owner_pid.isdigit() and not psutil.pid_exists(int(owner_pid)):
+    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
+        owner_pid = _NAMED_BY_OWNER.match(scratch.name)
+        if owner_pid and not psutil.pid_exists(int(owner_pid[1])):
             shutil.rmtree(scratch, ignore_errors=True)
-            done.append(f"removed {scratch} of a pipeline that is dead")
+            done.append(f"removed {scratch} of a process that is dead")
     for folder in sorted(folder for folder in runs.glob("*") if not folder.is_symlink()):
         done += _clean_folder(folder, delete=delete_runs)
     latest = runs / "latest"

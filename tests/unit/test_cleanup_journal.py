@@ -56,12 +56,13 @@ def test_the_records_of_a_run_on_a_user_s_aerospike_are_removed_or_their_sets_na
     assert sentence.startswith("the queue's records are still in the sets test/stallbench_0_* on 127.0.0.1:1: ")
 
 
-def test_the_folder_of_a_pipeline_whose_process_has_ended_is_removed(tmp_path: Path) -> None:
-    make = "import os, tempfile; print(tempfile.mkdtemp(prefix=f'stallbench-spark-{os.getpid()}-'))"
+@pytest.mark.parametrize("of", ["spark", "observe", "profile"])
+def test_the_temporary_folder_of_a_process_that_has_ended_is_removed(tmp_path: Path, of: str) -> None:
+    make = f"import os, tempfile; print(tempfile.mkdtemp(prefix=f'stallbench-{of}-{{os.getpid()}}-'))"
     ended = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, check=True)
     left = Path(ended.stdout.strip())
     assert left.exists()
-    assert f"removed {left} of a pipeline that is dead" in remove_leftovers(tmp_path)
+    assert f"removed {left} of a process that is dead" in remove_leftovers(tmp_path)
     assert not left.exists()
 
 

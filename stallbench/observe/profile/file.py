@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ def write_profile(
 
 
 def _validate(text: str) -> None:
-    with tempfile.TemporaryDirectory(prefix="stallbench-profile-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"stallbench-profile-{os.getpid()}-") as folder:
         file = Path(folder) / "profile.toml"
         file.write_text(text)
         try:
