@@ -12,6 +12,8 @@ function makeBoss(document) {
     application_name: process.env.PGAPPNAME, // its own default would hide whose connection it is
     max: queue_options.concurrency + 3,
     useListenNotify: queue_options.notify,
+    superviseIntervalSeconds: queue_options.supervise_interval,
+    monitorIntervalSeconds: queue_options.supervise_interval,
   });
   boss.on("error", (error) => console.error(error.message));
   return boss;
@@ -77,7 +79,8 @@ async function work(document) {
 async function install(document) {
   const boss = makeBoss(document);
   await boss.start();
-  await boss.createQueue(QUEUE, { notify: document.queue_options.notify });
+  const { notify, expire_in } = document.queue_options;
+  await boss.createQueue(QUEUE, { notify, expireInSeconds: expire_in });
   await boss.stop();
 }
 

@@ -59,7 +59,11 @@ async def work(document):
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, queuer.shutdown.set)
     recorder.ready()
-    await queuer.run(dequeue_timeout=timedelta(seconds=options["dequeue_timeout"]), batch_size=options["batch_size"])
+    await queuer.run(
+        dequeue_timeout=timedelta(seconds=options["dequeue_timeout"]),
+        batch_size=options["batch_size"],
+        heartbeat_timeout=timedelta(seconds=options["heartbeat_timeout"]),
+    )
 
 
 def produce(document):

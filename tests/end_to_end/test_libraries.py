@@ -126,6 +126,34 @@ def test_the_job_of_a_killed_worker_is_found_wherever_the_library_left_it(bench:
         assert f"{len(of_the_dead)} lost" in ended.stdout
 
 
+SOON_RESCUED = {
+    "delayed_job": ("queue.max_run_time=2", "queue.sleep_delay=0.05"),
+    "laravel": ("queue.retry_after=2", "queue.tries=3", "queue.sleep=0.1"),
+    "oban": ("queue.rescue_after=2", "queue.rescue_interval=1"),
+    "pg_boss": ("queue.expire_in=2", "queue.supervise_interval=1"),
+    "pgmq": ("queue.vt=2",),
+    "pgqueuer": ("queue.heartbeat_timeout=2",),
+}
+"""Documented options by which a rescue can be observed within a short run."""
+
+
+@pytest.mark.libraries
+@pytest.mark.parametrize("name", SOON_RESCUED, indirect=True)
+def test_the_job_of_a_killed_worker_is_executed_again_when_its_shortened_claim_has_expired(bench: Bench, name: str) -> None:
+    kill = 'phases.longtx.faults=[{kind="crash_point", on="worker-1", at="during_work", every_nth=1}]'
+    load = (*LOAD, f"queue.kind=library:{name}", *SOON_RESCUED[name], "producers.rate=5")
+    ended = bench.run("run", "longtx", *short(*load, "phases.longtx.longrunners=[]", "phases.recovered.duration=12s", kill))
+    assert ended.returncode in (0, 1), ended.stdout + ended.stderr
+    jobs = read_table(bench.folder(), "jobs").set_index("job_id")
+    begun = {
+        event.job_id
+        for event in read_events(bench.folder() / "events" / "worker-1.csv")
+        if event.event is Event.CLAIMED and jobs["claims"][event.job_id] > 1
+    }
+    assert begun, ended.stdout
+    assert all(jobs["state"][job] == "completed" for job in begun)
+
+
 @pytest.mark.libraries
 def test_a_producer_enqueues_again_after_its_connection_was_ended(bench: Bench, name: str) -> None:
     """An application connects again, by its framework or by a pool; how long its library is without the connection differs."""
