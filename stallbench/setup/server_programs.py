@@ -190,15 +190,18 @@ def unpacking_step(component: ServerComponent) -> Step:
 
 
 def _candidates(component: ServerComponent) -> Iterator[tuple[Path, tuple[Path, ...]]]:
+    """Yield where the program may be, with the libraries that were unpacked for it."""
+    unpacked = CACHE / component.key
+    libraries = tuple(sorted(folder for folder in unpacked.glob("**/lib/*-linux-gnu") if folder.is_dir()))
     if given := os.environ.get(component.override):
         folders = [Path(folder) for folder in given.split(os.pathsep) if folder]
-        yield from ((folder / name, ()) for folder in folders for name in component.programs)
+        for folder in folders:
+            needs = libraries if folder.resolve().is_relative_to(unpacked.resolve()) else ()
+            yield from ((folder / name, needs) for name in component.programs)
         return
     for name in component.programs:
         if on_path := shutil.which(name):
             yield Path(on_path), ()
         yield from ((Path(folder) / name, ()) for folder in _SYSTEM_FOLDERS)
-    unpacked = CACHE / component.key
-    libraries = tuple(sorted(folder for folder in unpacked.glob("**/lib/*-linux-gnu") if folder.is_dir()))
     for name in component.programs:
         yield from ((unpacked / "usr" / folder / name, libraries) for folder in ("sbin", "bin"))

@@ -113,6 +113,17 @@ def test_several_folders_can_have_a_version_each(machine: FakeMachine, monkeypat
     assert find_server("mariadb", "1") is None, "a part of a number is no version"
 
 
+def test_the_unpacked_program_can_be_one_of_the_folders_and_keeps_its_libraries(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpacked = machine.cache / "mariadb" / "usr"
+    libraries = unpacked / "lib" / "x86_64-linux-gnu"
+    libraries.mkdir(parents=True)
+    machine.add_program(unpacked / "sbin" / "mariadbd", "mariadbd  Ver 10.11.14-MariaDB for Linux")
+    monkeypatch.setenv("STALLBENCH_MARIADB_BIN", str(unpacked / "sbin"))
+    assert require_server("mariadb").libraries == (libraries,)
+
+
 def test_a_program_that_does_what_it_is_called_is_called_by_its_name(machine: FakeMachine) -> None:
     """Debian's redis-server is a link to redis-check-rdb, which is the server if that is not its name."""
     program = machine.path / "redis-check-rdb"
