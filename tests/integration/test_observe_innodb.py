@@ -177,6 +177,18 @@ def test_a_user_with_few_rights_learns_what_is_hidden_and_how_to_see_it(server: 
     assert section_of(observation, "Queues").rows[0][1] == "2"
 
 
+def test_an_unknown_version_is_read_as_far_as_it_goes(server: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "stallbench.observe.innodb.rights.KNOWN_VERSIONS", {"MariaDB": ((10, 0), (10, 1)), "MySQL": ((5, 6), (5, 7))}
+    )
+    observation = look_at(server)
+    assert re.search(
+        r"what is different in (MariaDB|MySQL) \d+\.\d+: this version of stallbench knows (10\.0|5\.6) to",
+        cannot_see(observation),
+    )
+    assert section_of(observation, "Queues").rows
+
+
 def test_an_unused_server_has_nothing_that_cannot_be_seen(server: Endpoint) -> None:
     assert cannot_see(look_at(server)) == ""
 

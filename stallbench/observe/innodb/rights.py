@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from stallbench.observe.subject import Look, Section, Subject, Unseen
 
+KNOWN_VERSIONS = {"MariaDB": ((10, 6), (11, 8)), "MySQL": ((8, 0), (9, 5))}
+"""The oldest and the newest for which the queries were written; `stallbench observe` was tested on a part of them (docs/observe.md)."""
 _SERVER = "SELECT current_user(), database(), version(), @@performance_schema, @@read_only"
 _UP = "SHOW GLOBAL STATUS LIKE 'Uptime'"
 _SESSIONS = "SELECT count(DISTINCT user) FROM information_schema.processlist"
@@ -43,4 +47,23 @@ class InnoDBRightsSubject(Subject):
                     remedy="it needs a restart to be on",
                 )
             )
+        unseen += _find_unknown_version(known.version)
         return Section(title="", unseen=tuple(unseen))
+
+
+def _find_unknown_version(version: str) -> list[Unseen]:
+    product = "MariaDB" if "mariadb" in version.lower() else "MySQL"
+    oldest, newest = KNOWN_VERSIONS[product]
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers and oldest <= (int(numbers[1]), int(numbers[2])) <= newest:
+        return []
+    return [
+        Unseen(
+            what=f"what is different in {product} {numbers[0] if numbers else version}",
+            why=f"this version of stallbench knows {_format(oldest)} to {_format(newest)}; what it could not read is listed here",
+        )
+    ]
+
+
+def _format(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
