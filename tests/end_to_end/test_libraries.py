@@ -148,7 +148,7 @@ def test_the_job_of_a_killed_worker_is_executed_again_when_its_shortened_claim_h
     begun = {
         event.job_id
         for event in read_events(bench.folder() / "events" / "worker-1.csv")
-        if event.event is Event.CLAIMED and jobs["claims"][event.job_id] > 1
+        if event.event is Event.CLAIMED and event.job_id is not None and jobs["claims"][event.job_id] > 1
     }
     assert begun, ended.stdout
     assert all(jobs["state"][job] == "completed" for job in begun)
