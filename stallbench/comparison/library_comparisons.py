@@ -9,6 +9,8 @@ from typing import Literal
 
 from stallbench.comparison.formatting import NOT_RUN
 from stallbench.comparison.library_columns import CarriedOut, Column
+from stallbench.comparison.library_figures import FOLDER as FIGURES
+from stallbench.comparison.library_figures import name_of_figures
 from stallbench.comparison.library_page import Footnotes, format_heading, read_cells
 from stallbench.comparison.library_run import LibraryRun
 from stallbench.comparison.library_settings import AllowedChanges
@@ -86,16 +88,21 @@ class LibraryTable:
                 of_runs = [LibraryRun(runs / run.folder) for run in compared if run.folder]
                 of_library = CarriedOut(record=record, compared=compared, runs=of_runs)
                 cells = [column.describe(of_library) for column in self.columns]
-                yield f"| {title} | {' | '.join(cells)} | {footnotes.refer_to(_describe(record, len(compared)))} |"
+                yield f"| {title} | {' | '.join(cells)} | {footnotes.refer_to(self._describe(record, len(compared)))} |"
             elif before := kept.get(title):
                 cells = [before.get(column, "") for column in titles[1:-1]]
                 yield f"| {title} | {' | '.join(cells)} | {footnotes.keep(before[_FROM])} |"
             elif comparisons and (reason := comparisons[-1].left_out.get(LIBRARY_PREFIX + name)):
-                origin = footnotes.refer_to(_describe(comparisons[-1], comparisons[-1].rounds))
+                origin = footnotes.refer_to(self._describe(comparisons[-1], comparisons[-1].rounds))
                 yield _format_reason(titles, title, f"{NOT_RUN}: {reason}", origin)
         if not footnotes:
             yield from ("", "There is no comparison yet.")
         yield from footnotes.lines()
+
+    def _describe(self, record: ComparisonRecord, rounds: int) -> str:
+        """Describe a comparison: when it was made, with a link to the figures of its runs, and by which command."""
+        began = f"[{record.id.partition('-')[0]}]({FIGURES}/{name_of_figures(self.name, record)})"
+        return f"{began}: {rounds} {'round' if rounds == 1 else 'rounds'} of `{format_command(record)}`"
 
 
 def _format_reason(titles: Sequence[str], title: str, reason: str, origin: int | str = "") -> str:
@@ -111,7 +118,3 @@ def _find_load(record: ComparisonRecord) -> str:
 
 def _carried_out(record: ComparisonRecord, name: str) -> list[ComparedRun]:
     return [run for run in record.runs if run.variant == LIBRARY_PREFIX + name and run.status == "completed" and run.folder]
-
-
-def _describe(record: ComparisonRecord, rounds: int) -> str:
-    return f"{record.id.partition('-')[0]}: {rounds} {'round' if rounds == 1 else 'rounds'} of `{format_command(record)}`"

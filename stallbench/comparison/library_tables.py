@@ -9,6 +9,8 @@ from pathlib import Path
 from stallbench import PROJECT
 from stallbench.comparison.library_columns import CAPACITY, SATURATION
 from stallbench.comparison.library_faults import find_fault_runs, make_fault_table
+from stallbench.comparison.library_figures import FOLDER as FIGURES
+from stallbench.comparison.library_figures import write_figures
 from stallbench.comparison.library_held import HELD_TABLES
 from stallbench.comparison.library_page import format_heading, has_section, read_cells, read_section, replace_section
 from stallbench.comparison.library_reported import BACKLOG_TABLE, IDLE_TABLE
@@ -31,7 +33,7 @@ _IN_README = (CAPACITY.title, "latency p95, ms", "buffers per claim", SATURATION
 
 
 def write_tables(runs: Path, pages: Sequence[Path] = PAGES, readme: Path = README) -> list[str]:
-    """Replace the tables of ``pages`` by what the runs below ``runs`` show, and that of ``readme``.
+    """Replace the tables of ``pages`` by what the runs below ``runs`` show, and that of ``readme``, and write the figures of each run beside them.
 
     Returns a message for each table, and one for each comparison or run that may not be shown. A row is of the newest comparison that includes
     the library, a cell of the table of faults of the newest run of its scenario. A row or cell that no run on disk has keeps what the page says.
@@ -57,6 +59,9 @@ def write_tables(runs: Path, pages: Sequence[Path] = PAGES, readme: Path = READM
     short.replace("libraries", _readme_table(texts.read(_FIRST.name)))
     texts.write()
     short.write()
+    for table in TABLES:
+        for record in comparisons[table.name][0]:
+            write_figures(pages[0].parent / FIGURES, table.name, record, runs, table.columns)
     return [*messages, f"faults: {len(found)} runs", *left_out]
 
 

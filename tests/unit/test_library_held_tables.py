@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,6 +68,21 @@ def test_a_comparison_of_other_phases_replaces_no_row(tmp_path: Path, page: Path
     messages = write(tmp_path, page)
     assert "| River 0.51.1 | 700 |" in read_section(page, "longtx")
     assert any("20260102T000000Z-compare-longtx is left out" in message for message in messages), messages
+
+
+def test_each_row_links_to_the_figures_of_its_runs(tmp_path: Path, page: Path) -> None:
+    make_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    write(tmp_path, page)
+    link = re.search(
+        r"^1\. \[20260101T000000Z\]\((results/library-runs/\S+\.csv)\): 1 round of ", read_section(page, "longtx"), re.MULTILINE
+    )
+    assert link is not None
+    figures = pd.read_csv(page.parent / link[1])
+    assert list(figures["run"]) == ["20260101T000001Z-longtx", "20260101T000002Z-longtx"]
+    assert list(figures["verdict"]) == ["pass", "pass"]
+    cells = read_cells(read_section(page, "longtx"))["River 0.51.1"]
+    of_river = figures[figures["capacity, jobs/s"] == 700].iloc[0]
+    assert of_river["claim statement, ms"] == cells["claim statement, ms"], "the median of one run is the run's"
 
 
 def test_a_comparison_on_a_replica_has_its_own_table(tmp_path: Path, page: Path) -> None:
