@@ -38,6 +38,8 @@ def main() -> None:
     observe = figures.observe if figures else None
     with OwnCost(samples, observe) as own_cost:
         found = collectors_for(document.primary.endpoint.engine)
+        if unknown := sorted(set(document.only) - set(found)):
+            raise CannotContinueError(f"only: there is no collector {', '.join(unknown)}; expected {', '.join(found)}")
         collectors = [kind(document) for name, kind in found.items() if not document.only or name in document.only]
         start_s = time.monotonic()
         # Sampling times are spread over the interval, so that the collectors do not query the servers all at once.

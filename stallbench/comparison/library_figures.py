@@ -24,13 +24,24 @@ def name_of_figures(table: str, record: ComparisonRecord) -> str:
 
 
 def write_figures(folder: Path, table: str, record: ComparisonRecord, runs: Path, columns: Sequence[Column]) -> None:
-    """Write a line for each completed run of a library in the comparison, with what each of ``columns`` says of this run alone."""
+    """Write a line for each completed run of a library in the comparison, with what each of ``columns`` says of this run alone.
+
+    The capacity is measured once for all runs of a library. Cells are text as in the table, ``a → b`` and † included.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*_OF_RUN, *(column.title for column in columns)])
     writer.writerows(_list_runs(record, runs, columns))
     folder.mkdir(parents=True, exist_ok=True)
     replace_file(folder / name_of_figures(table, record), text.getvalue())
+
+
+def remove_unlinked_figures(folder: Path, pages: Sequence[Path]) -> None:
+    """Remove the files to which none of ``pages`` links any more, because newer runs have replaced the rows."""
+    text = "".join(page.read_text() for page in pages)
+    for path in folder.glob("*.csv"):
+        if path.name not in text:
+            path.unlink()
 
 
 def _list_runs(record: ComparisonRecord, runs: Path, columns: Sequence[Column]) -> Iterator[list[object]]:

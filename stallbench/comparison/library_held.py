@@ -12,7 +12,7 @@ JOBS = {f"phases.{HELD}.jobs": 10_000}
 JOBS_AT_COMMON_LOAD = {f"phases.{HELD}.jobs": 2_500}
 """The load is half of what the slowest library can do, so that these take a minute."""
 JOBS_ON_MARIADB = {f"phases.{HELD}.jobs": 6_000}
-"""As the page states. With this number and with `JOBS`, the phase lasted its minimum of a minute for each library that runs there."""
+"""As the page states: with it, the phase lasts its minimum of a minute, except for a library that is as slow as django-tasks-db."""
 _UNTIL = {f"phases.{HELD}.until": "duration"}
 _US_PER_MS = 1000
 _TIMES = (

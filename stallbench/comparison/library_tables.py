@@ -10,7 +10,7 @@ from stallbench import PROJECT
 from stallbench.comparison.library_columns import CAPACITY, SATURATION
 from stallbench.comparison.library_faults import find_fault_runs, make_fault_table
 from stallbench.comparison.library_figures import FOLDER as FIGURES
-from stallbench.comparison.library_figures import write_figures
+from stallbench.comparison.library_figures import name_of_figures, remove_unlinked_figures, write_figures
 from stallbench.comparison.library_held import HELD_TABLES
 from stallbench.comparison.library_page import format_heading, has_section, read_cells, read_section, replace_section
 from stallbench.comparison.library_reported import BACKLOG_TABLE, IDLE_TABLE
@@ -57,11 +57,13 @@ def write_tables(runs: Path, pages: Sequence[Path] = PAGES, readme: Path = READM
         texts.replace(name, lines(find_libraries().values()))
     short = _Texts([readme])
     short.replace("libraries", _readme_table(texts.read(_FIRST.name)))
+    for table in TABLES:
+        shown = [record for record in comparisons[table.name][0] if name_of_figures(table.name, record) in texts.read(table.name)]
+        for record in shown:
+            write_figures(pages[0].parent / FIGURES, table.name, record, runs, table.columns)
     texts.write()
     short.write()
-    for table in TABLES:
-        for record in comparisons[table.name][0]:
-            write_figures(pages[0].parent / FIGURES, table.name, record, runs, table.columns)
+    remove_unlinked_figures(pages[0].parent / FIGURES, pages)
     return [*messages, f"faults: {len(found)} runs", *left_out]
 
 

@@ -82,6 +82,7 @@ class Migration(Fault[MigrationOptions]):
     _watch: SideSession | None = None
     _step = 0
     _attempts = 0
+    _has_filled = False
     _deadlocks = 0
     _next_s: float | None = None
     """When the step is tried again; none while it runs."""
@@ -135,7 +136,7 @@ class Migration(Fault[MigrationOptions]):
             "done": self._done_s is not None,
             "attempts": self._attempts,
             ENDED_BY_DEADLOCK: self._deadlocks,
-            LOCKED_JOBS: _FILLED_AT_ONCE if self._steps[min(self._step, len(self._steps) - 1)] is _FILL else 0,
+            LOCKED_JOBS: _FILLED_AT_ONCE if self._has_filled else 0,
             "took_s": round(ended_s - self._began_s, 3),
         }
 
@@ -145,6 +146,7 @@ class Migration(Fault[MigrationOptions]):
 
     def _try(self, session: SideSession) -> None:
         session.begin(self._steps[self._step].format(**self._names))
+        self._has_filled |= self._steps[self._step] is _FILL
         self._attempts += 1
         self._next_s = None
 

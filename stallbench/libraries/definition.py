@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -32,6 +32,14 @@ class Completion(_Part):
     what: str = Field(description="the library's confirmation, to follow the words 'a completion is'")
 
 
+class SearchInterval(_Part):
+    """A time between two searches that follows from an option."""
+
+    option: str = Field(description="the option, in seconds")
+    times: float = Field(default=1, gt=0, description="what its value is multiplied by")
+    plus: float = Field(default=0, ge=0, description="how many seconds are added then")
+
+
 class Rescue(_Part):
     """What makes the job of a dead worker available to another worker."""
 
@@ -41,9 +49,8 @@ class Rescue(_Part):
     marks_failed: bool = Field(
         default=False, description="whether by default the job is then marked as failed, and not executed again"
     )
-    search_s: float = Field(
+    search_s: Annotated[float, Field(ge=0)] | SearchInterval = Field(
         default=0,
-        ge=0,
         description="how much later at most, because the library searches for such jobs: seconds between two searches",
     )
 
@@ -163,6 +170,13 @@ class Library(_Part):
         """Return the values of `find_settings`."""
         return {name: setting.compute(self._with_defaults(options)) for name, setting in self.find_settings(options).items()}
 
+    def compute_search_s(self, options: Mapping[str, Any]) -> float:
+        """Return `Rescue.search_s` with ``options``."""
+        search = self.rescue.search_s
+        if isinstance(search, SearchInterval):
+            return float(self._with_defaults(options)[search.option]) * search.times + search.plus
+        return search
+
     def _with_defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {name: option.default for name, option in self.options.items()} | dict(options)
 
@@ -172,6 +186,18 @@ class Library(_Part):
             raise ValueError(f"not_on: {', '.join(sorted(both))} is one of engines; expected an engine on which it does not run")
         if unknown := set(self.not_on).difference(ENGINES):
             raise ValueError(f"not_on: there is no engine {', '.join(sorted(unknown))}; expected {', '.join(ENGINES)}")
+        return self
+
+    @model_validator(mode="after")
+    def _require_the_option_of_the_search(self) -> Library:
+        search = self.rescue.search_s
+        if isinstance(search, SearchInterval):
+            option = self.options.get(search.option)
+            if option is None or isinstance(option.default, bool | str):
+                numbers = [name for name, each in self.options.items() if not isinstance(each.default, bool | str)]
+                raise ValueError(
+                    f'rescue.search_s.option is "{search.option}"; expected one with a number: {", ".join(numbers) or "there is none"}'
+                )
         return self
 
     @model_validator(mode="after")

@@ -29,8 +29,7 @@ from stallbench.storage.atomic_file import replace_file
 
 SCRATCH_PREFIX = "stallbench-"
 _NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|observe|profile)-(\d+)-")
-"""A folder whose name has the process that it belongs to."""
-"""Prefix of the pipeline's own folders (`stallbench.pipeline.session`); its process id follows."""
+"""A temporary folder of the pipeline or of `observe`, with the id of the process that made it."""
 OWNER_FILE = "owner.json"
 CLEANUP_JOURNAL = "cleanup-journal.json"
 """File in the scratch folder, see `stallbench.external.cleanup_journal`."""

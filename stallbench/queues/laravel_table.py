@@ -53,7 +53,7 @@ class LaravelOptions(QueueOptions):
     other_jobs: int = Field(
         default=0,
         ge=0,
-        description="jobs of nine other queues in the same table, a thousand of each by turns, which only affect the optimizer",
+        description="jobs of nine other queues in the same table, in groups of a thousand, which only affect the optimizer",
     )
 
 

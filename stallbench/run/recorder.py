@@ -83,7 +83,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
     expiry_s: float | None = options.value_of(OptionRole.EXPIRY)
     if library is not None:
         expiry_s = library.rescue.after_s if expiry_s is None else expiry_s
-        expiry_s = None if expiry_s is None else expiry_s + library.rescue.search_s
+        expiry_s = None if expiry_s is None else expiry_s + library.compute_search_s(options.model_dump())
     return QueueRecord(
         kind=scenario.queue.kind,
         options=options.model_dump(mode="json"),

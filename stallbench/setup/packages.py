@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +26,10 @@ PYTHON = Path(sys.executable) if IS_WHEEL else ENVIRONMENT / "bin" / "python"
 LOCKS = PROJECT / "requirements"
 LONGEST_COMMAND_S = 30 * 60.0
 """How long one command of an installer may take: the largest download, on a slow line."""
-_CLEAN_UP_S = 10.0
+_CLEAN_UP_S = 30.0
+"""How long dpkg, for example, may take to end what it does when it is asked to stop."""
+_KILLED_S = 5.0
+_POLL_S = 0.05
 _KEPT_LINES = 3
 """Of a failed command's output, from its start and from its end."""
 
@@ -201,9 +205,10 @@ def _run(command: Sequence[str], environment: Mapping[str, str] | None, text: st
     try:
         printed, complaints = process.communicate(text, LONGEST_COMMAND_S)
     except subprocess.TimeoutExpired:
-        _end_group(process, signal.SIGTERM)
+        has_ended = _end_group(process, signal.SIGTERM)
+        still = "" if has_ended else f", and could not be ended: process {process.pid}"
         raise InstallError(
-            f"`{_shorten(command)}` had not ended after {LONGEST_COMMAND_S / 60:.0f} minutes; is the network available?"
+            f"`{_shorten(command)}` had not ended after {LONGEST_COMMAND_S / 60:g} minutes{still}; is the network available?"
         ) from None
     except BaseException:
         _end_group(process, signal.SIGINT)
@@ -225,15 +230,35 @@ def _cut(text: str) -> str:
     return " / ".join(lines if len(lines) <= 2 * _KEPT_LINES else [*lines[:_KEPT_LINES], "...", *lines[-_KEPT_LINES:]])
 
 
-def _end_group(process: subprocess.Popen[str], signal_number: int) -> None:
-    """End an installer and everything that it has started: by a signal that lets it clean up, and a few seconds later by SIGKILL."""
-    with suppress(ProcessLookupError, PermissionError):  # a process of root that sudo started
-        os.killpg(process.pid, signal_number)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_CLEAN_UP_S)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _end_group(process: subprocess.Popen[str], signal_number: signal.Signals) -> bool:
+    """End an installer and everything that it has started: by a signal that lets it clean up, and later by SIGKILL. Returns whether it has ended."""
+    for each, within_s in ((signal_number, _CLEAN_UP_S), (signal.SIGKILL, _KILLED_S)):
+        _signal_group(process.pid, each)
+        until_s = time.monotonic() + within_s
+        while _is_group_alive(process) and time.monotonic() < until_s:
+            time.sleep(_POLL_S)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
-            stream.close()
+            with suppress(BrokenPipeError):
+                stream.close()
+    return not _is_group_alive(process)
+
+
+def _signal_group(group: int, signal_number: signal.Signals) -> None:
+    try:
+        os.killpg(group, signal_number)
+    except ProcessLookupError:
+        return
+    except PermissionError:  # sudo has started it as root
+        subprocess.run(["sudo", "-n", "kill", "-s", signal_number.name[3:], "--", f"-{group}"], capture_output=True, check=False)
+
+
+def _is_group_alive(process: subprocess.Popen[str]) -> bool:
+    process.poll()  # an ended leader that nobody has waited for still counts
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -27,9 +26,9 @@ class Order(Check):
     """Reports the maximum and the 99th percentile of ``Diff_i``; a scenario bounds them by an expectation.
 
     A queue that keeps the order fails if it passed jobs over: jobs that waited although younger ones had been claimed for `PATIENCE_S`.
-    Allowed are the jobs that a fault locked at a time, one such job for each claim that ended in an error, and for each worker as many as it may
-    hold at once, which is one for a queue of the bench: it may have claimed them and died, or been paused, before it recorded the claim. If a
-    library's settings do not bound this number and a worker died, more of them decide nothing.
+    Allowed are the jobs that a fault locked at a time, one such job for each claim that ended in an error, and one for each worker: it may have
+    claimed it and died, or been paused, before it recorded the claim. A worker of a library may hold more; as many are allowed for each, if there
+    was a fault or a worker died. If nothing bounds how many a worker holds, and one died, more of them decide nothing.
     """
 
     name = "order"
@@ -62,7 +61,8 @@ class Order(Check):
                 "fail" if wrong else "pass",
                 _SUBJECT,
                 found,
-                expected=f"at most {allowed} jobs passed over for {PATIENCE_S:g} s or longer",
+                expected=f"at most {format_count(allowed, 'job')} passed over for {PATIENCE_S:g} s or longer: as many as workers may have held, "
+                "or a fault have locked",
                 examples=tuple(describe_job(job) for jobs in passed_over["examples"] for job in jobs) if wrong else (),
             )
         ]
@@ -72,15 +72,16 @@ def _count_excused(run: RunTables) -> int:
     """Count how many claims may have been made without a record, and how many jobs a fault kept from being claimed."""
     errors = run["errors"]
     failed = errors[(errors["event"] == "error") & (errors["operation"] == "claim")]
-    held = len(run.record.processes_of("worker")) * _count_held(run.record)
+    workers = len(run.record.processes_of("worker"))
+    held = workers * _count_held(run.record) if run.record.faults or run.record.dead_workers else workers
     locked = sum(int(fault.evidence.get(LOCKED_JOBS, 0)) for fault in run.record.faults)
     return held + locked + int(failed["count"].sum())
 
 
 def _count_held(record: RunRecord) -> int:
-    """Return how many jobs a worker process may hold at once: those of a batch for each that it executes."""
+    """Return how many jobs a worker process may hold at once."""
     settings = record.queue.library.settings if record.queue.library else {}
-    return math.prod(int(value) for name in _HELD if not isinstance(value := settings.get(name, 1), str))
+    return max(int(value) for name in _HELD if not isinstance(value := settings.get(name, 1), str))
 
 
 def _holds_any_number(record: RunRecord) -> bool:

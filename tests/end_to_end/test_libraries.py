@@ -140,6 +140,8 @@ SOON_RESCUED = {
     "pgqueuer": ("queue.heartbeat_timeout=2",),
 }
 """Documented options by which a rescue can be observed within a short run."""
+RESCUE_IN = "phases.recovered.duration=35s"
+"""If Oban's leader is the one that dies, another is elected within half a minute."""
 
 
 @pytest.mark.libraries
@@ -147,7 +149,7 @@ SOON_RESCUED = {
 def test_the_job_of_a_killed_worker_is_executed_again_when_its_shortened_claim_has_expired(bench: Bench, name: str) -> None:
     kill = 'phases.longtx.faults=[{kind="crash_point", on="worker-1", at="during_work", every_nth=1}]'
     load = (*LOAD, f"queue.kind=library:{name}", *SOON_RESCUED[name], "producers.rate=5")
-    ended = bench.run("run", "longtx", *short(*load, "phases.longtx.longrunners=[]", "phases.recovered.duration=12s", kill))
+    ended = bench.run("run", "longtx", *short(*load, "phases.longtx.longrunners=[]", RESCUE_IN, kill))
     assert ended.returncode in (0, 1), ended.stdout + ended.stderr
     jobs = read_table(bench.folder(), "jobs").set_index("job_id")
     begun = {

@@ -46,4 +46,5 @@ def test_in_one_transaction_it_gives_up_at_its_lock_timeout_and_tries_again(run:
     evidence = run.faults()[-1].evidence
     assert evidence["done"]
     assert evidence["attempts"] >= 2
+    assert evidence["locked_jobs"] == 0
     see_that_nothing_is_left(run)

@@ -12,6 +12,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -175,15 +176,24 @@ def child(tmp_path: Path) -> Path:
 
 
 def has_ended(child: Path) -> bool:
-    number = int(child.read_text())
-    return not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(int(child.read_text())).status() == psutil.STATUS_ZOMBIE)
+    return True
 
 
 def test_a_command_that_does_not_end_is_ended_with_what_it_has_started(child: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "LONGEST_COMMAND_S", 0.5)
-    with pytest.raises(InstallError, match="had not ended after 0 minutes; is the network available"):
+    monkeypatch.setattr(packages, "LONGEST_COMMAND_S", 6.0)
+    with pytest.raises(InstallError, match=r"had not ended after 0\.1 minutes; is the network available"):
         packages.run(["sh", "-c", LEAVE_A_CHILD.format(child)])
     wait_for(lambda: has_ended(child), "the end of the child")
+
+
+def test_a_command_that_ignores_the_request_to_end_is_killed(child: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "LONGEST_COMMAND_S", 6.0)
+    monkeypatch.setattr(packages, "_CLEAN_UP_S", 0.2)
+    with pytest.raises(InstallError, match="had not ended"):
+        packages.run(["sh", "-c", f"trap '' TERM; {LEAVE_A_CHILD.format(child)}"])
+    assert has_ended(child)
 
 
 def test_an_interruption_of_set_up_ends_a_command_with_what_it_has_started(child: Path) -> None:

@@ -217,8 +217,9 @@ LIBRARY = {"title": "x", "version": "1", "language": "y", "completion": "z", "re
 @pytest.mark.parametrize(
     ("settings", "jobs", "result"),
     [
-        ({"concurrency": 2, "batch_size": 10}, 20, "pass"),
-        ({"concurrency": 2, "batch_size": 10}, 21, "fail"),
+        ({"concurrency": 2, "batch_size": 10}, 10, "pass"),
+        ({"concurrency": 2, "batch_size": 10}, 11, "fail"),
+        ({"concurrency": 100, "batch_size": 100}, 101, "fail"),
         ({"concurrency": "no limit", "batch_size": 10}, 10, "pass"),
         ({"concurrency": "no limit", "batch_size": 10}, 11, "unknown"),
         ({}, 1, "pass"),
@@ -240,6 +241,13 @@ def test_jobs_that_a_fault_had_locked_may_be_passed_over(tmp_path: Path, jobs: i
     locking = {**make_fault("longtx"), "evidence": {"locked_jobs": 10}}
     record = make_record(processes=[make_process("worker-1")], injections=[locking])
     record["queue"]["ordered"] = True
+    assert find_of(make_run(tmp_path, record, overdue=overdue("passed_over", jobs)), "order").result == result
+
+
+@pytest.mark.parametrize(("jobs", "result"), [(1, "pass"), (2, "fail")])
+def test_a_library_whose_workers_all_live_may_pass_over_one_job_for_each(tmp_path: Path, jobs: int, result: str) -> None:
+    record = make_record(processes=[make_process("worker-1")])
+    record["queue"].update(ordered=True, library={**LIBRARY, "settings": {"concurrency": 10, "batch_size": 10}})
     assert find_of(make_run(tmp_path, record, overdue=overdue("passed_over", jobs)), "order").result == result
 
 

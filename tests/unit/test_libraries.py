@@ -191,6 +191,21 @@ def test_a_worker_of_the_bench_cannot_take_the_place_of_a_library_s(tmp_path: Pa
     assert "Traceback" not in ended.stderr
 
 
+def test_how_often_a_library_searches_for_the_jobs_of_dead_workers_may_follow_from_an_option() -> None:
+    pg_boss = find_library("pg_boss")
+    assert pg_boss.compute_search_s({}) == 120
+    assert pg_boss.compute_search_s({"supervise_interval": 5}) == 10
+    assert find_library("oban").compute_search_s({"rescue_interval": 1}) == 32
+    assert find_library("db_scheduler").compute_search_s({}) == pytest.approx(600, abs=1)
+
+
+def test_the_option_of_a_search_must_be_a_number_of_the_library(tmp_path: Path) -> None:
+    after_s = "by_default = false"
+    message = 'rescue.search_s.option is "nothing"; expected one with a number: concurrency, polling_interval'
+    with pytest.raises(LibraryError, match=re.escape(message)):
+        read_changed(tmp_path, after_s, f'{after_s}\nsearch_s = {{ option = "nothing" }}')
+
+
 @pytest.mark.parametrize("name", sorted(find_libraries()))
 def test_every_library_says_how_it_is_started(name: str) -> None:
     assert find_library(name).start is not None

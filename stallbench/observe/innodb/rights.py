@@ -6,7 +6,7 @@ import re
 
 from stallbench.observe.subject import Look, Section, Subject, Unseen
 
-KNOWN_VERSIONS = {"MariaDB": ((10, 6), (11, 8)), "MySQL": ((8, 0), (9, 5))}
+KNOWN_VERSIONS = {"MariaDB": ((10, 6), (11, 8)), "MySQL": ((8, 0), (9, 7))}
 """The oldest and the newest for which the queries were written; `stallbench observe` was tested on a part of them (docs/observe.md)."""
 _SERVER = "SELECT current_user(), database(), version(), @@performance_schema, @@read_only"
 _UP = "SHOW GLOBAL STATUS LIKE 'Uptime'"
