@@ -19,10 +19,14 @@ _COUNTERS = {
     "innodb_row_lock_waits": "row_lock_waits",
     "com_rollback": "rollbacks",
 }
-"""By the server's status variable: the metric. MySQL has no ``innodb_deadlocks``; its own counter is asked there."""
+"""By the server's status variable: the metric. MySQL has no ``innodb_deadlocks``; its own counters are asked there."""
 _STATUS = f"SHOW GLOBAL STATUS WHERE variable_name IN ({', '.join(repr(name) for name in _COUNTERS)})"
 _DEADLOCK_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb\\_deadlocks'"
 _DEADLOCKS = "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"
+# Before 8.0.18 that counter leaves out a deadlock whose victim is the transaction that closed the circle.
+_DEADLOCK_ERRORS = (
+    "SELECT sum_error_raised FROM performance_schema.events_errors_summary_global_by_error WHERE error_number = 1213"
+)
 # Both products have this view of the sys schema, each over its own tables.
 _BLOCKED = """
 SELECT waits.waiting_pid, waits.blocking_pid, coalesce(session.user, ''), waits.wait_age_secs,
@@ -51,9 +55,25 @@ def read_deadlock_count(connection: Any) -> int | None:
         row = cursor.fetchone()
         if row is not None:
             return int(row[1])
-        cursor.execute(_DEADLOCKS)
-        row = cursor.fetchone()
-    return None if row is None else int(row[0])
+        return _read_mysql_deadlocks(cursor)
+
+
+def _read_mysql_deadlocks(cursor: Any) -> int | None:
+    """Return the greater of MySQL's two counters, of those that the user may read; none if neither exists.
+
+    Raises `pymysql.Error` if the user may read neither.
+    """
+    counts, refusals = [], []
+    for query in (_DEADLOCKS, _DEADLOCK_ERRORS):
+        try:
+            cursor.execute(query)
+        except pymysql.Error as error:
+            refusals.append(error)
+        else:
+            counts += [int(count) for (count,) in cursor.fetchall()]
+    if len(refusals) == 2:
+        raise refusals[0]
+    return max(counts, default=None)
 
 
 class InnoDBLocksCollector(ServerCollector):
@@ -74,9 +94,7 @@ class InnoDBLocksCollector(ServerCollector):
             values = {_COUNTERS[name.lower()]: int(value) for name, value in cursor.fetchall()}
             yield from samples_of(server.name, "server", values)
             if "deadlocks" not in values:
-                cursor.execute(_DEADLOCKS)
-                row = cursor.fetchone()
-                yield from samples_of(server.name, "server", {"deadlocks": int(row[0]) if row else None})
+                yield from samples_of(server.name, "server", {"deadlocks": _read_mysql_deadlocks(cursor)})
             if values.get("blocked_backends"):
                 for one in read_blocked(connection):
                     of_one = one._asdict()

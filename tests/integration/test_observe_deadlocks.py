@@ -12,6 +12,7 @@ import pymysql
 import pytest
 from pydantic import SecretStr
 
+from stallbench.collectors.innodb_locks import read_blocked, read_deadlock_count
 from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation
@@ -97,6 +98,27 @@ def test_innodb_s_new_deadlock_is_counted_and_its_statements_are_shown(innodb: E
     assert "UPDATE jobs SET attempts = 2 WHERE id = 1" in finding.sentence
     assert "UPDATE jobs SET attempts = 2 WHERE id = 2" in finding.sentence
     assert not [one for one in later.findings if one.about == "deadlocks"], "it is new only once"
+
+
+def test_a_deadlock_whose_victim_has_closed_the_circle_is_counted(innodb: Endpoint) -> None:
+    """Older versions of MySQL have a counter that leaves it out."""
+    with administrator_of(innodb) as counting, administrator_of(innodb) as heavy, administrator_of(innodb) as light:
+        before = read_deadlock_count(counting.connection)
+        for session in (heavy, light):
+            session.execute("BEGIN")
+        heavy.execute("INSERT INTO jobs VALUES (3, 0), (4, 0), (5, 0), (6, 0), (7, 0)")
+        heavy.execute("UPDATE jobs SET attempts = 1 WHERE id = 1")
+        light.execute("UPDATE jobs SET attempts = 1 WHERE id = 2")
+        waiting = Thread(target=heavy.execute, args=("UPDATE jobs SET attempts = 2 WHERE id = 2",))
+        waiting.start()
+        wait_for(lambda: read_blocked(counting.connection), "the session that waits")
+        with pytest.raises(pymysql.OperationalError, match="Deadlock"):
+            light.execute("UPDATE jobs SET attempts = 2 WHERE id = 1")
+        waiting.join()
+        heavy.execute("ROLLBACK")
+        after = read_deadlock_count(counting.connection)
+    assert before is not None
+    assert after == before + 1
 
 
 def test_without_process_a_deadlock_hides_nothing_but_its_listing(innodb: Endpoint) -> None:
