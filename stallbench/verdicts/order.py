@@ -27,8 +27,8 @@ class Order(Check):
 
     A queue that keeps the order fails if it passed jobs over: jobs that waited although younger ones had been claimed for `PATIENCE_S`.
     Allowed are the jobs that a fault locked at a time, one such job for each claim that ended in an error, and one for each worker: it may have
-    claimed it and died, or been paused, before it recorded the claim. A worker of a library may hold more; as many are allowed for each, if there
-    was a fault or a worker died. If nothing bounds how many a worker holds, and one died, more of them decide nothing.
+    claimed it and died, or been paused, before it recorded the claim. A worker of a library that died may have held more; as many are allowed for
+    it. If nothing bounds how many a worker holds, and one died, more of them decide nothing.
     """
 
     name = "order"
@@ -72,8 +72,8 @@ def _count_excused(run: RunTables) -> int:
     """Count how many claims may have been made without a record, and how many jobs a fault kept from being claimed."""
     errors = run["errors"]
     failed = errors[(errors["event"] == "error") & (errors["operation"] == "claim")]
-    workers = len(run.record.processes_of("worker"))
-    held = workers * _count_held(run.record) if run.record.faults or run.record.dead_workers else workers
+    dead = len(run.record.dead_workers)
+    held = len(run.record.processes_of("worker")) + dead * (_count_held(run.record) - 1)
     locked = sum(int(fault.evidence.get(LOCKED_JOBS, 0)) for fault in run.record.faults)
     return held + locked + int(failed["count"].sum())
 
@@ -81,7 +81,7 @@ def _count_excused(run: RunTables) -> int:
 def _count_held(record: RunRecord) -> int:
     """Return how many jobs a worker process may hold at once."""
     settings = record.queue.library.settings if record.queue.library else {}
-    return max(int(value) for name in _HELD if not isinstance(value := settings.get(name, 1), str))
+    return max((int(value) for name in _HELD if not isinstance(value := settings.get(name, 1), str)), default=1)
 
 
 def _holds_any_number(record: RunRecord) -> bool:
