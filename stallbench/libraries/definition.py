@@ -47,7 +47,7 @@ class Rescue(_Part):
     what: str = Field(description="what rescues the job, or what the user has to set up")
     after_s: float | None = Field(default=None, ge=0, description="after how long, by default; none if never, or at once")
     marks_failed: bool = Field(
-        default=False, description="whether by default the job is then marked as failed, and not executed again"
+        default=False, description="whether by default the job is then marked as failed, and not re-executed"
     )
     search_s: Annotated[float, Field(ge=0)] | SearchInterval = Field(
         default=0,
