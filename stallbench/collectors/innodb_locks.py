@@ -23,7 +23,7 @@ _COUNTERS = {
 _STATUS = f"SHOW GLOBAL STATUS WHERE variable_name IN ({', '.join(repr(name) for name in _COUNTERS)})"
 _DEADLOCK_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb\\_deadlocks'"
 _DEADLOCKS = "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"
-# Before 8.0.18 that counter leaves out a deadlock whose victim is the transaction that closed the circle.
+# Before 8.0.18 that counter leaves out a deadlock whose victim is the transaction that completed the cycle of waits.
 _DEADLOCK_ERRORS = (
     "SELECT sum_error_raised FROM performance_schema.events_errors_summary_global_by_error WHERE error_number = 1213"
 )
