@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 
+from stallbench.comparison.library_fault_figures import format_began
 from stallbench.comparison.library_page import Footnotes, format_heading, read_cells
 from stallbench.comparison.library_run import LibraryRun
 from stallbench.comparison.library_settings import AllowedChanges
@@ -89,4 +90,4 @@ def make_fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) 
 
 
 def _describe(record: RunRecord) -> str:
-    return f"{record.id.partition('-')[0]}: `{format_run_command(record.scenario)}`"
+    return f"{format_began(record)}: `{format_run_command(record.scenario)}`"

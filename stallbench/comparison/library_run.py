@@ -86,18 +86,22 @@ class LibraryRun:
         findings = json.loads((self.tables.folder / "verdict.json").read_text())["findings"]
         return any(finding["check"] == "schedule" and finding["result"] != "pass" for finding in findings)
 
+    def count_outcomes(self) -> dict[str, int]:
+        """Return how many jobs did not end in one execution and one recorded completion, by what became of them."""
+        lost, done = self.count_lost()
+        return {
+            "lost": lost,
+            "done without a recorded completion": done,
+            "stranded": len(self.find_stranded()),
+            "re-executed": int(self.metric("re_executions.count", None) or 0),
+            "re-completed": int(self.metric("re_completed.count", None) or 0),
+        }
+
     def describe_outcome(self) -> str:
         """Return what became of the jobs, and whether the workers came back."""
         if self.has_lost_its_workers():
             return "every worker exited"
-        lost, done = self.count_lost()
-        counts = {
-            "lost": lost,
-            "done without a recorded completion": done,
-            "stranded": len(self.find_stranded()),
-            "re-executed": self.metric("re_executions.count", None) or 0,
-            "re-completed": self.metric("re_completed.count", None) or 0,
-        }
+        counts = self.count_outcomes()
         parts = [f"{format_value(count)} {what}" for what, count in counts.items() if count] or ["nothing lost or repeated"]
         exited, workers = self.count_exited_workers()
         if exited:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.comparison.library_columns import CAPACITY, SATURATION
+from stallbench.comparison.library_fault_figures import write_fault_figures
 from stallbench.comparison.library_faults import find_fault_runs, make_fault_table
 from stallbench.comparison.library_figures import FOLDER as FIGURES
 from stallbench.comparison.library_figures import name_of_figures, remove_unlinked_figures, write_figures
@@ -61,6 +62,7 @@ def write_tables(runs: Path, pages: Sequence[Path] = PAGES, readme: Path = READM
         shown = [record for record in comparisons[table.name][0] if name_of_figures(table.name, record) in texts.read(table.name)]
         for record in shown:
             write_figures(pages[0].parent / FIGURES, table.name, record, runs, table.columns)
+    write_fault_figures(pages[0], found, texts.read("faults"))
     texts.write()
     short.write()
     remove_unlinked_figures(pages[0].parent / FIGURES, pages)

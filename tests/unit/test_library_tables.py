@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from stallbench.comparison.library_page import read_cells
@@ -30,7 +31,8 @@ def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path
     assert "2 stranded" in row
     assert row.endswith("(1) |  |  |  |  |  |  |"), "the cells of the other scenarios are empty"
     assert (
-        """1. 20260102T000000Z: `stallbench run worker-crash --set 'queue={kind="library:procrastinate"}'`""" in page.read_text()
+        """1. [20260102T000000Z](results/library-runs/faults.csv): `stallbench run worker-crash --set 'queue={kind="library:procrastinate"}'`"""
+        in page.read_text()
     )
     assert "20260101" not in page.read_text()
 
@@ -58,7 +60,22 @@ def test_a_cell_without_a_run_on_this_disk_keeps_what_the_page_says(tmp_path: Pa
     write(second, page)
     assert read_row(page, "Procrastinate") == before
     assert read_row(page, "River").endswith("(2) |  |  |  |  |")
-    assert "2. 20260102T000000Z: `stallbench run server-crash" in page.read_text()
+    assert "2. [20260102T000000Z](results/library-runs/faults.csv): `stallbench run server-crash" in page.read_text()
+
+
+def test_each_cell_links_to_the_figures_of_its_run(tmp_path: Path, page: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    make_run(first, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
+    make_run(first, "20260101T000001Z-worker-crash", "river")
+    write(first, page)
+    make_run(second, "20260102T000000Z-worker-crash", "river", snapshot="7,claimed\n8,claimed\n", exited=["worker-1"])
+    write(second, page)
+    figures = pd.read_csv(page.parent / "results" / "library-runs" / "faults.csv").set_index("library")
+    assert list(figures.index) == ["procrastinate", "river"], "the newer run replaces the older one, another is kept"
+    river = figures.loc["river"]
+    assert (river["run"], river["scenario"], river["verdict"]) == ("20260102T000000Z-worker-crash", "worker-crash", "pass")
+    assert (river["jobs enqueued"], river["jobs completed"], river["stranded"], river["workers exited"]) == (910, 910, 2, 1)
+    assert "2 stranded, 1 of" in read_row(page, "River")
 
 
 def test_every_library_says_when_the_job_of_a_dead_worker_runs_again(tmp_path: Path, page: Path) -> None:
@@ -145,7 +162,7 @@ def test_a_run_at_another_load_says_so_in_its_footnote_and_replaces_no_cell_of_a
     make_run(changed, "20260103T000000Z-worker-crash", "river")
     write(changed, page)
     command = """`stallbench run worker-crash --set 'queue={kind="library:procrastinate"}' --set producers.rate=40 --set workers.count=4`"""
-    assert f"1. 20260102T000000Z: {command}" in read_section(page, "faults")
+    assert f"1. [20260102T000000Z](results/library-runs/faults.csv): {command}" in read_section(page, "faults")
     make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
     write(tmp_path, page)
     assert "1 stranded" in read_row(page, "Procrastinate")
