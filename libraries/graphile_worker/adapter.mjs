@@ -1,6 +1,6 @@
 // graphile-worker, as its documentation recommends: jobs are added in batches, and a runner with a pool of connections listens and polls.
 
-import { Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
+import { JobsRefused, Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
 
 const { makeWorkerUtils, run, runMigrations } = load("graphile-worker");
 const pg = load("pg");
@@ -68,8 +68,16 @@ async function produce(document) {
     connectionString: dsn(document.endpoint),
     noPreparedStatements: !document.endpoint.prepared_statements,
   });
-  await serveBatches((jobs) => utils.addJobs(jobs.map((payload) => ({ identifier: "job", payload }))));
+  await serveBatches((jobs) =>
+    "key" in jobs[0] ? addUnique(utils, jobs[0]) : utils.addJobs(jobs.map((payload) => ({ identifier: "job", payload }))),
+  );
   await utils.release();
+}
+
+/** Adds a job with a key, which the bench sends alone. By default, the library would let it replace an earlier job that has the key. */
+async function addUnique(utils, payload) {
+  const added = await utils.addJob("job", payload, { jobKey: payload.key, jobKeyMode: "unsafe_dedupe" });
+  if (added.payload.n !== payload.n) throw new JobsRefused(`there is a job with the key ${payload.key}`);
 }
 
 const document = await readDocument();

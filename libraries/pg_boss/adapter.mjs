@@ -1,9 +1,10 @@
 // pg-boss, as its documentation recommends for low latency and backlogs: notifications wake the workers, and a full batch is followed by the next.
 
-import { Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
+import { JobsRefused, Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
 
 const { PgBoss } = load("pg-boss");
 const QUEUE = "stallbench";
+const UNIQUE_S = 3600;
 
 function makeBoss(document) {
   const { endpoint, queue_options } = document;
@@ -87,8 +88,14 @@ async function install(document) {
 async function produce(document) {
   const boss = makeBoss(document);
   await boss.start();
-  await serveBatches((jobs) => boss.insert(QUEUE, jobs.map((data) => ({ data }))));
+  await serveBatches((jobs) => ("key" in jobs[0] ? sendUnique(boss, jobs[0]) : boss.insert(QUEUE, jobs.map((data) => ({ data })))));
   await boss.stop();
+}
+
+/** Sends a job with a key, which the bench sends alone: the library takes one job for each key in the interval. */
+async function sendUnique(boss, data) {
+  const id = await boss.send(QUEUE, data, { singletonKey: data.key, singletonSeconds: UNIQUE_S });
+  if (id === null) throw new JobsRefused(`there is a job with the key ${data.key}`);
 }
 
 const document = await readDocument();

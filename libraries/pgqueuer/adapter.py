@@ -9,8 +9,9 @@ from datetime import timedelta
 import asyncpg
 from pgqueuer import PgQueuer
 from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver, AsyncpgPoolDriver
+from pgqueuer.errors import DuplicateJobError
 from pgqueuer.queries import Queries
-from stallbench_contract import Recorder, dsn, read_document, serve_batches
+from stallbench_contract import JobsRefusedError, Recorder, dsn, read_document, serve_batches
 
 ENTRYPOINT = "job"
 
@@ -73,7 +74,11 @@ def produce(document):
 
         def enqueue(jobs):
             payloads = [json.dumps(job).encode() for job in jobs]
-            runner.run(queries.enqueue([ENTRYPOINT] * len(jobs), payloads, [0] * len(jobs)))
+            keys = [job.get("key") for job in jobs]
+            try:
+                runner.run(queries.enqueue([ENTRYPOINT] * len(jobs), payloads, [0] * len(jobs), dedupe_key=keys))
+            except DuplicateJobError as error:
+                raise JobsRefusedError(str(error)) from error
 
         serve_batches(enqueue)
 

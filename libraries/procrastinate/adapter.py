@@ -5,7 +5,7 @@ import logging
 import sys
 
 import procrastinate
-from stallbench_contract import JobFailedError, Recorder, dsn, read_document, serve_batches
+from stallbench_contract import JobFailedError, JobsRefusedError, Recorder, dsn, read_document, serve_batches
 
 QUEUE = "stallbench"
 
@@ -54,15 +54,21 @@ async def work(document):
 
 
 def produce(document):
-    """Defer each batch in one statement."""
+    """Defer each batch in one statement. A job with a key is alone in its batch."""
     app = make_app(document)
 
     @app.task(name="job", queue=QUEUE)
     def execute(job):
         raise JobFailedError("the producer executes no job")
 
+    def enqueue(jobs):
+        try:
+            execute.configure(queueing_lock=jobs[0].get("key")).batch_defer(*({"job": job} for job in jobs))
+        except procrastinate.exceptions.AlreadyEnqueued as error:
+            raise JobsRefusedError(str(error)) from error
+
     with app.open():
-        serve_batches(lambda jobs: execute.configure().batch_defer(*({"job": job} for job in jobs)))
+        serve_batches(enqueue)
 
 
 def install(document):

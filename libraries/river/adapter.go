@@ -28,7 +28,10 @@ type options struct {
 	RescueAfter       float64 `json:"rescue_after"`
 }
 
-type jobArgs struct{ contract.Job }
+type jobArgs struct {
+	contract.Job
+	UniqueKey string `json:"key,omitempty" river:"unique"`
+}
 
 func (jobArgs) Kind() string { return "stallbench" }
 
@@ -68,9 +71,15 @@ func produce(ctx context.Context, document contract.Document) {
 	contract.ServeBatches(func(jobs []contract.Job) error {
 		inserted := make([]river.InsertManyParams, len(jobs))
 		for i, job := range jobs {
-			inserted[i].Args = jobArgs{job}
+			inserted[i].Args = jobArgs{job, job.Key}
+			if job.Key != "" {
+				inserted[i].InsertOpts = &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
+			}
 		}
-		_, err := client.InsertMany(ctx, inserted)
+		results, err := client.InsertMany(ctx, inserted)
+		if err == nil && results[0].UniqueSkippedAsDuplicate { // a job with a key is alone in its batch
+			return contract.JobsRefused("there is a job with the key " + jobs[0].Key)
+		}
 		return err
 	})
 }

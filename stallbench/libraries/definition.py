@@ -145,6 +145,9 @@ class Library(_Part):
     )
     no_other_jobs: str = Field(default="", description="why there is no `other_jobs`")
     advisory_locks: AdvisoryLocks | None = None
+    unique_jobs: str = Field(
+        default="", description="by what the adapter lets the library refuse a second job with the same key; empty if it cannot"
+    )
 
     @property
     def title_and_version(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import count, islice
 from typing import Annotated, Any, ClassVar, Literal
@@ -25,7 +25,7 @@ from stallbench.libraries.adapter import AdapterError, AdapterProducer, JobsRefu
 from stallbench.libraries.definition import Option, OtherJobs
 from stallbench.libraries.installation import command_of, environment_of, require_installed
 from stallbench.queues.other_jobs import HasOtherJobs
-from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Promise, Queue, QueueOptions, RefusedError
+from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Precondition, Promise, Queue, QueueOptions, RefusedError
 from stallbench.queues.worker_command import WorkerCommand, name_connections
 from stallbench.records.endpoint import Endpoint
 
@@ -54,6 +54,7 @@ class LibraryQueue(Queue[QueueOptions], HasOtherJobs):
         self._endpoint: Endpoint | None = None
         self._name = ""
         self._producer: AdapterProducer | None = None
+        self._preconditions: Mapping[int, Precondition] = {}
 
     def introduce(self, endpoint: Endpoint, name: str) -> None:
         """Remember where the library's own processes connect."""
@@ -130,17 +131,21 @@ class LibraryQueue(Queue[QueueOptions], HasOtherJobs):
         Raises `RefusedError` if the adapter says that it took none of them, and otherwise an error of the engine's driver.
         """
         self.unconfirmed_ids = numbers = list(islice(_job_numbers(), len(jobs)))
-        batch = [
-            {"n": number, "sum": zlib.crc32(f"{number}:{job.payload}".encode()), "payload": job.payload}
-            for number, job in zip(numbers, jobs, strict=True)
-        ]
+        batch = [_make_arguments(number, job) for number, job in zip(numbers, jobs, strict=True)]
         try:
             self._running_producer().enqueue(batch)
         except JobsRefusedError as refusal:
             raise RefusedError(str(refusal)) from refusal
         except AdapterError as error:
             raise self._driver.make_error(error.code, str(error)) from error
+        keyed = ((number, job.key) for number, job in zip(numbers, jobs, strict=True) if job.key)
+        self._preconditions = {number: Precondition(kind="key", subject=key) for number, key in keyed}
         return numbers
+
+    @property
+    def preconditions(self) -> Mapping[int, Precondition]:
+        """The keys of the jobs of the latest `enqueue`."""
+        return self._preconditions
 
     def claim(self) -> Sequence[Claim]:
         """Not possible: the library's own worker claims."""
@@ -265,6 +270,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "other_job_states": ("ready",) if library.other_jobs else (),
             "no_other_jobs": library.no_other_jobs or "its definition has no other_jobs",
             "claim_pattern": library.claim_pattern,
+            "used_job_fields": frozenset({"key"} if library.unique_jobs else ()),
         },
     )
 
@@ -273,6 +279,12 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
 def _job_numbers() -> Iterator[int]:
     """Return the numbers of this process's jobs. All its queues share them: it opens another one after an error, and Locust one for each user."""
     return count(os.getpid() * _NUMBERS_PER_PRODUCER + 1)
+
+
+def _make_arguments(number: int, job: NewJob) -> dict[str, object]:
+    """Return the arguments of a job; only a unique job has a key."""
+    arguments = {"n": number, "sum": zlib.crc32(f"{number}:{job.payload}".encode()), "payload": job.payload}
+    return arguments | ({"key": job.key} if job.key else {})
 
 
 def _field(option: Option) -> tuple[Any, Any]:

@@ -205,19 +205,28 @@ def test_a_crash_point_that_no_process_of_the_scenario_passes_is_reported(tmp_pa
 
 
 @pytest.mark.parametrize(
-    "queue", ["library:procrastinate", "que", "shared_table"], ids=["library", "queue without keys", "queue with named queues"]
+    "queue", ["library:celery", "que", "shared_table"], ids=["library", "queue without keys", "queue with named queues"]
 )
 def test_keys_of_jobs_that_the_queue_does_not_use_are_reported(queue: str, tmp_path: Path) -> None:
     text = SMALL.replace("rate = 500", 'rate = 500\nkey_every = "100ms"').replace('"que"', f'"{queue}"')
     assert find_lines(tmp_path, text) == [
         f"producers.key_every is given, but the bench enqueues jobs in {queue} without keys, so that none would be refused as a duplicate;"
-        " leave it out, or set queue.kind to one of periodic_jobs, unique_jobs"
+        " leave it out, or set queue.kind to one of periodic_jobs, unique_jobs, library:graphile_worker, library:pg_boss, library:pgqueuer,"
+        " library:procrastinate, library:river"
     ]
 
 
-@pytest.mark.parametrize("queue", ["periodic_jobs", "unique_jobs"])
+@pytest.mark.parametrize("queue", ["periodic_jobs", "unique_jobs", "library:river"])
 def test_keys_of_jobs_that_the_queue_uses_are_accepted(queue: str, tmp_path: Path) -> None:
     read(tmp_path, SMALL.replace("rate = 500", 'rate = 500\nkey_every = "100ms"').replace('"que"', f'"{queue}"'))
+
+
+def test_keys_of_jobs_in_batches_of_a_library_are_reported(tmp_path: Path) -> None:
+    text = SMALL.replace("rate = 500", 'rate = 500\nmax_batch = 2\nkey_every = "100ms"').replace('"que"', '"library:river"')
+    assert find_lines(tmp_path, text) == [
+        "producers.max_batch is more than 1, and there are keys: a library refuses single jobs, of which its answer to a batch says nothing;"
+        " leave it out"
+    ]
 
 
 def test_keys_of_jobs_that_locust_enqueues_are_reported(tmp_path: Path) -> None:

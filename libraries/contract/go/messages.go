@@ -28,11 +28,12 @@ type Document struct {
 	Seed         uint64
 }
 
-// Job has the arguments of a job, which the bench makes.
+// Job has the arguments of a job, which the bench makes. Only a unique job has a key.
 type Job struct {
 	N       int64  `json:"n"`
 	Sum     uint32 `json:"sum"`
 	Payload string `json:"payload"`
+	Key     string `json:"key,omitempty"`
 }
 
 // ReadDocument reads the document, and the library's options into options.
