@@ -100,6 +100,7 @@ def run_two_queues(installed: Installed, *options: str) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (installed.folder / "kept").glob("*/*-baseline/run.json")]
 
 
+@pytest.mark.long
 def test_the_runs_of_a_session_share_a_server_if_they_are_asked_to(in_clone: Installed) -> None:
     records = run_two_queues(in_clone, "--stallbench-server=session")
     assert {record["queue"]["kind"] for record in records} == {"skip_locked", "que"}

@@ -1,7 +1,6 @@
 """A run's report, made on a cluster: the same rows as on one machine, Spark's settings are the user's, and no secret is shown.
 
-The run is the sample, with trouble added until every table has rows. It is in an object store; the test that is marked ``long`` repeats this with
-a run in a folder.
+The run is the sample, with trouble added until every table has rows. It is in an object store, and then in a folder.
 """
 
 from __future__ import annotations
@@ -85,7 +84,10 @@ def run_in_object_store(files: Path) -> Iterator[Run]:
         yield Run(f"s3a://{BUCKET}/runs/sample", store.objects / "runs/sample", store.environment)
 
 
-@pytest.fixture(scope="module", params=[run_in_object_store, pytest.param(run_in_folder, marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(each, marks=pytest.mark.long) for each in (run_in_object_store, run_in_folder)],
+)
 def reported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Reported:
     """The run, reported by one master and two workers, with a user's ``spark-defaults.conf``."""
     files = tmp_path_factory.mktemp("cluster")
