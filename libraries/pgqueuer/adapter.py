@@ -54,7 +54,7 @@ async def work(document):
     queries.recorder = recorder
     queuer = PgQueuer(driver, queries=queries)
 
-    @queuer.entrypoint(ENTRYPOINT)
+    @queuer.entrypoint(ENTRYPOINT, on_failure=options["on_failure"])
     async def execute(job):
         await recorder.work_async(json.loads(job.payload))
 
