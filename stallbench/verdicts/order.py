@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from stallbench.injection.record import LOCKED_JOBS
+from stallbench.injection.record import LOCKED_JOBS, PAUSED
 from stallbench.pipeline.overdue import PASSED_OVER, PATIENCE_S
 from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord
@@ -27,8 +27,8 @@ class Order(Check):
 
     A queue that keeps the order fails if it passed jobs over: jobs that waited although younger ones had been claimed for `PATIENCE_S`.
     Allowed are the jobs that a fault locked at a time, one such job for each claim that ended in an error, and one for each worker: it may have
-    claimed it and died, or been paused, before it recorded the claim. A worker of a library that died may have held more; as many are allowed for
-    it. If nothing bounds how many a worker holds, and one died, more of them decide nothing.
+    claimed it and died, or been paused, before it recorded the claim. A worker of a library that died or was paused may have held more; as many are
+    allowed for it, each time. If nothing bounds how many a worker holds, and one died or was paused, more of them decide nothing.
     """
 
     name = "order"
@@ -53,8 +53,8 @@ class Order(Check):
             return [self.not_applicable(_SUBJECT, f"{unordered}; {found}")]
         allowed = _count_excused(run)
         wrong = int(passed_over["jobs"].sum()) > allowed
-        if wrong and _holds_any_number(run.record) and run.record.dead_workers:
-            unbounded = "a worker that died may have held any of them, because nothing limits how many jobs it executes at once"
+        if wrong and _holds_any_number(run.record) and _count_stopped(run.record):
+            unbounded = "a worker that died or was paused may have held any of them, because nothing limits how many jobs it executes at once"
             return [self.unknown(_SUBJECT, f"{found}; {unbounded}")]
         return [
             self.finding(
@@ -72,10 +72,16 @@ def _count_excused(run: RunTables) -> int:
     """Count how many claims may have been made without a record, and how many jobs a fault kept from being claimed."""
     errors = run["errors"]
     failed = errors[(errors["event"] == "error") & (errors["operation"] == "claim")]
-    dead = len(run.record.dead_workers)
-    held = len(run.record.processes_of("worker")) + dead * (_count_held(run.record) - 1)
+    held = len(run.record.processes_of("worker")) + _count_stopped(run.record) * (_count_held(run.record) - 1)
     locked = sum(int(fault.evidence.get(LOCKED_JOBS, 0)) for fault in run.record.faults)
     return held + locked + int(failed["count"].sum())
+
+
+def _count_stopped(record: RunRecord) -> int:
+    """Count the workers that died, and how often a fault paused one."""
+    workers = {process.name for process in record.processes_of("worker")}
+    paused = [name for fault in record.faults for name in fault.evidence.get(PAUSED, ()) if name in workers]
+    return len(record.dead_workers) + len(paused)
 
 
 def _count_held(record: RunRecord) -> int:

@@ -233,7 +233,15 @@ def test_a_dead_worker_of_a_library_may_have_held_as_many_jobs_as_its_settings_a
     record = record_of_a_death(ordered=True, library={**LIBRARY, "settings": settings})
     finding = find_of(make_run(tmp_path, record, overdue=overdue("passed_over", jobs)), "order")
     assert finding.result == result
-    assert ("a worker that died may have held any of them" in finding.reason) == (result == "unknown")
+    assert ("a worker that died or was paused may have held any of them" in finding.reason) == (result == "unknown")
+
+
+@pytest.mark.parametrize(("jobs", "result"), [(19, "pass"), (20, "fail")])
+def test_a_worker_of_a_library_may_have_held_as_many_each_time_that_it_was_paused(tmp_path: Path, jobs: int, result: str) -> None:
+    paused = {**make_fault("longtx"), "evidence": {"paused": ["worker-1", "worker-1", "producer-1"]}}
+    record = make_record(processes=[make_process("worker-1"), make_process("producer-1", role="producer")], injections=[paused])
+    record["queue"].update(ordered=True, library={**LIBRARY, "settings": {"concurrency": 10, "batch_size": 1}})
+    assert find_of(make_run(tmp_path, record, overdue=overdue("passed_over", jobs)), "order").result == result
 
 
 @pytest.mark.parametrize(("jobs", "result"), [(11, "pass"), (12, "fail")])
