@@ -4,7 +4,7 @@ import sys
 
 from celery import Celery, signals
 from kombu.transport.sqlalchemy import Transport  # noqa: F401 - a driver that is missing is an error here, and not at the first message
-from stallbench_contract import JobFailedError, Recorder, read_document, serve_batches
+from stallbench_contract import JobFailedError, Recorder, dsn, read_document, serve_batches
 
 DRIVERS = {"postgres": "postgresql+psycopg", "mariadb": "mysql+pymysql"}
 
@@ -13,7 +13,7 @@ def make_app(document, recorder=None):
     """Return the application with its task; only a worker has a recorder."""
     endpoint = document["endpoint"]
     driver = DRIVERS[endpoint["engine"]]
-    app = Celery(broker=f"sqla+{driver}://" + "{user}:{password}@{host}:{port}/{database}".format(**endpoint))
+    app = Celery(broker=dsn(endpoint, f"sqla+{driver}"))
     # Kombu gives these options to SQLAlchemy. MariaDB's driver prepares no statement on the server.
     without_prepared = {"connect_args": {"prepare_threshold": None}} if endpoint["engine"] == "postgres" else {}
     app.conf.update(

@@ -129,13 +129,13 @@ def _read_postgres(name: str, url: str) -> Endpoint:
 
 
 def _read_innodb(name: str, url: str) -> Endpoint:
+    if _HAS_PASSWORD.search(url):  # before it is read, because a message could repeat a part of it
+        raise _password_issue(name, "MYSQL_PWD")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise BadInputError(f"--dsn {name}: cannot be read as an address: {error}") from None
-    if parts.password is not None:
-        raise _password_issue(name, "MYSQL_PWD")
     if parts.scheme not in _INNODB:
         raise BadInputError(f"--dsn {name}: {_FORM}{did_you_mean(parts.scheme, (*_POSTGRES, *_INNODB))}")
     database = unquote(parts.path.removeprefix("/"))

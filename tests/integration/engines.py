@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from psycopg.sql import SQL, Identifier
 from pydantic import SecretStr
 
 from stallbench.engines import Engine, driver_of
@@ -102,7 +103,10 @@ class PrivateServers:
                 "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
                 "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
-            connection.execute("DROP SCHEMA public CASCADE")
+            for (schema,) in connection.execute(
+                "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+            ).fetchall():
+                connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(schema)))
             connection.execute("CREATE SCHEMA public")
         yield endpoint
 

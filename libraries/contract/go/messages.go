@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 )
@@ -48,7 +49,8 @@ func ReadDocument(options any) (document Document) {
 // DSN returns the address of the database as a URL.
 func (d Document) DSN() string {
 	e := d.Endpoint
-	return fmt.Sprintf("postgresql://%s:%s@%s:%d/%s", e.User, e.Password, e.Host, e.Port, e.Database)
+	address := url.URL{Scheme: "postgresql", User: url.UserPassword(e.User, e.Password), Host: fmt.Sprintf("%s:%d", e.Host, e.Port), Path: e.Database}
+	return address.String()
 }
 
 // Must returns value; if there is an error, it prints its message and ends the process.

@@ -24,7 +24,8 @@ export async function readDocument() {
 
 /** Returns the address of the database as a URL. */
 export function dsn({ user, password, host, port, database }) {
-  return `postgresql://${user}:${password}@${host}:${port}/${database}`;
+  const [account, secret, name] = [user, password, database].map(encodeURIComponent);
+  return `postgresql://${account}:${secret}@${host}:${port}/${name}`;
 }
 
 /**
@@ -66,7 +67,9 @@ export class Recorder {
   /** Says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together. */
   async ready() {
     send({ ready: {} });
+    const alive = setInterval(() => {}, 60_000); // a process that waits for nothing but a signal ends
     await this.go;
+    clearInterval(alive);
   }
 
   /** Appends an event of `stallbench.records.events`. */

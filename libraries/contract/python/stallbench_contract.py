@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import zlib
+from urllib.parse import quote
 
 from stallbench_faults import Faults, JobFailedError, JobsRefusedError, send
 
@@ -19,9 +20,10 @@ def read_document():
     return json.loads(sys.stdin.readline())
 
 
-def dsn(endpoint):
+def dsn(endpoint, scheme="postgresql"):
     """Return the address of the database as a URL."""
-    return "postgresql://{user}:{password}@{host}:{port}/{database}".format(**endpoint)
+    user, password, database = (quote(endpoint[key], safe="") for key in ("user", "password", "database"))
+    return f"{scheme}://{user}:{password}@{endpoint['host']}:{endpoint['port']}/{database}"
 
 
 class Recorder:
