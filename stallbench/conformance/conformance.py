@@ -11,6 +11,7 @@ from typing import Any
 from stallbench.conformance.outcome import PromiseOutcome, summarise_torture, write_record
 from stallbench.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise, take_turns
 from stallbench.conformance.promises import PROMISES
+from stallbench.conformance.worker_deaths import PHASES as WORKER_DEATHS
 from stallbench.conformance.worker_deaths import try_worker_deaths
 from stallbench.errors import StallbenchError
 from stallbench.processes.queue_client import close_queue, open_queue
@@ -68,7 +69,9 @@ def try_promises(
     if plan.with_crash_points:
         under_load = summarise_torture(try_crash_points(plan.torture, lambda part: torture(part, folder, view)[1]))
         if find_queue(kind).worker_command() is not None:
-            under_load += try_worker_deaths(kind, engine, plan.torture.overrides, seed=seed, folder=folder, view=view)
+            under_load += try_worker_deaths(
+                kind, engine, plan.torture.select_overrides(WORKER_DEATHS), seed=seed, folder=folder, view=view
+            )
         for each in under_load:
             found.append(each)
             show(each)

@@ -19,6 +19,8 @@ from stallbench.torture.outcome import PROMISES
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.check import WORST_FIRST
 
+PHASES = frozenset({"before", "kills", "settling"})
+"""The names of the run's phases."""
 _FILE = "worker-deaths.toml"
 _SCENARIO = """
 summary = "Workers are killed one after the other, and replaced."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ EXPIRY_S = 3
 """How long claims last while a queue is tortured, if they expire. On a busy machine, a shorter time would let claims expire without a fault."""
 LONGEST_EXPIRY_S = 4.0
 """Shorter than the last phase, which ends when no job has waited for five seconds. The pauses are longer."""
+BEFORE = "before"
+"""Name of the first phase, without a fault."""
 SETTLING = "settling"
 """Name of the last phase, in which the queue must finish what is left."""
 _BEFORE_S = 2.0
@@ -34,6 +37,7 @@ _SHORT_PAUSE_S = 2.0
 _AROUND_PAUSE_S = 2.5
 """Of a phase with a pause: the time until the process reaches the point, and the time after it is resumed."""
 _SETTLING_AT_MOST_S = 20.0
+_PHASE_OF_CHANGE = re.compile(r"phases?\.([^.=]+)")
 _IN_CALLS = (
     CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED,
     CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED,
@@ -65,6 +69,17 @@ class Trial:
     def needs_expiry(self) -> bool:
         """Whether the process has a claim while it is paused. The pause must then be longer than the claim lasts."""
         return self.action == "pause" and self.point.role == "worker"
+
+
+def name_phases(trials: Sequence[Trial]) -> frozenset[str]:
+    """Return the names of the phases of a run with ``trials``."""
+    return frozenset([BEFORE, *(str(trial.point) for trial in trials), SETTLING])
+
+
+def find_phase(override: str) -> str | None:
+    """Return the name of the phase that a change, ``key=value``, is about; none if it is about none."""
+    found = _PHASE_OF_CHANGE.match(override)
+    return found[1] if found else None
 
 
 def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool) -> list[Trial]:
@@ -103,7 +118,7 @@ def write_scenario(
         "\n[producers]\nrate = 20\nmax_batch = 10",
         # Workers poll so rarely that most claims find a job: a worker that dies in an empty claim shows nothing.
         '\n[workers]\ncount = 3\nwork = "10ms"\npoll = "300ms"',
-        f'\n[[phases]]\nname = "before"\nduration = "{_BEFORE_S:g}s"',
+        f'\n[[phases]]\nname = "{BEFORE}"\nduration = "{_BEFORE_S:g}s"',
     ]
     kill_s = _KILL_OF_LIBRARY_S if kind.startswith(LIBRARY_PREFIX) else _KILL_S
     for trial in trials:

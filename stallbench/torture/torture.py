@@ -31,7 +31,7 @@ from stallbench.scenario.validation.suggestion import did_you_mean
 from stallbench.storage.atomic_file import replace_file
 from stallbench.torture.judgement import judge_run
 from stallbench.torture.outcome import TortureOutcome
-from stallbench.torture.plan import ACTIONS, LONGEST_EXPIRY_S, Trial, list_trials, write_scenario
+from stallbench.torture.plan import ACTIONS, LONGEST_EXPIRY_S, Trial, find_phase, list_trials, name_phases, write_scenario
 from stallbench.verdicts import RunTables
 
 
@@ -43,7 +43,9 @@ class TorturePlan:
     engine: str
     seed: int
     overrides: tuple[str, ...]
-    """Changes of the scenario, as ``key=value``."""
+    """Changes of the scenarios, as ``key=value``; that of a phase applies to the runs that have it."""
+    phases: frozenset[str]
+    """The names of the phases of all runs that were planned."""
     runs: tuple[tuple[Trial, ...], ...]
     """The trials of each run."""
     expiry_option: str | None
@@ -56,9 +58,14 @@ class TorturePlan:
 
     def describe_command(self, trial: Trial) -> str:
         """Return the command that repeats one trial with the same seed."""
-        changes = [part for change in self.overrides for part in ("--set", change)]
+        changes = [part for change in self.select_overrides(name_phases([trial])) for part in ("--set", change)]
         points = ["--point", str(trial.point), "--action", trial.action]
         return shlex.join(["stallbench", "torture", self.kind, *changes, "--seed", str(self.seed), *points])
+
+    def select_overrides(self, phases: frozenset[str]) -> tuple[str, ...]:
+        """Return the overrides for a scenario with ``phases``: without those of phases that only other runs have."""
+        elsewhere = self.phases - phases
+        return tuple(each for each in self.overrides if find_phase(each) not in elsewhere)
 
     def read(self, trials: Sequence[Trial], folder: Path) -> Scenario:
         """Write the scenario of one run into ``folder`` and read it; raises `stallbench.scenario.file.ScenarioError`."""
@@ -73,7 +80,7 @@ class TorturePlan:
                 expiry_s=self.expiry_s,
             )
         )
-        return read_scenario(str(file), overrides=self.overrides)
+        return read_scenario(str(file), overrides=self.select_overrides(name_phases(trials)))
 
 
 def plan_torture(
@@ -92,7 +99,8 @@ def plan_torture(
         kind=kind,
         engine=next(engine for engine in ENGINES if engine in queue.engines),
         seed=seed,
-        overrides=tuple(each for each in overrides if not each.startswith("phases.")),  # this plan has only one of the phases
+        overrides=tuple(each for each in overrides if find_phase(each) is None),  # this plan has only one of the phases
+        phases=frozenset(),
         runs=((Trial(CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED, "kill"),),),
         expiry_option=_find_expiry_option(queue),
         expiry_s=None,
@@ -111,6 +119,7 @@ def plan_torture(
         engine=scenario.database.engine,
         seed=seed,
         overrides=tuple(overrides),
+        phases=name_phases(trials),
         runs=tuple(trials for trials in runs if trials),
         expiry_option=plan.expiry_option,
         expiry_s=expiry_s,

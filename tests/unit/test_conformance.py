@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from stallbench.cli import app
 from stallbench.conformance.conformance import plan_conformance, try_crash_points
 from stallbench.conformance.outcome import PromiseOutcome, decide, describe_outcome, describe_promise, summarise_torture
-from stallbench.conformance.worker_deaths import summarise_verdict, write_scenario
+from stallbench.conformance.worker_deaths import PHASES, summarise_verdict, write_scenario
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
@@ -101,6 +102,16 @@ def test_a_point_that_was_not_tried_is_tried_again_alone_and_for_a_limited_numbe
         AFTER: 3,
         Trial(AFTER.point, "pause"): 0,
     }
+
+
+def test_a_changed_phase_stays_changed_in_the_runs_that_have_it_and_is_no_error_in_the_others(tmp_path: Path) -> None:
+    plan = plan_torture(
+        "library:pgmq", seed=1, overrides=["phases.after_claim.duration=20s", "workers.count=2"], points=(), action=None
+    )
+    again = replace(plan, runs=((Trial(CrashPoint.DURING_WORK, "kill"),),))
+    assert again.read(again.runs[0], tmp_path).workers.count == 2
+    changes = plan.select_overrides(PHASES)
+    assert write_scenario("library:pgmq", "postgres", changes, seed=1, folder=tmp_path).workers.count == 2
 
 
 def test_an_order_that_is_not_promised_is_info() -> None:

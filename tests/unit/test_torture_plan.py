@@ -10,6 +10,7 @@ from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.libraries import find_libraries
 from stallbench.scenario.file import ScenarioError
+from stallbench.torture.plan import Trial
 from stallbench.torture.torture import plan_torture
 
 
@@ -27,9 +28,29 @@ def test_the_phase_of_any_point_can_be_longer(tmp_path: Path) -> None:
     assert phases["between_steps"] == 40
 
 
-def test_a_phase_that_one_of_the_runs_does_not_have_is_refused_before_the_first_run() -> None:
+@pytest.mark.parametrize("kind", ["skip_locked", "library:procrastinate"])
+def test_a_phase_that_one_of_the_runs_does_not_have_is_changed_in_the_others(kind: str, tmp_path: Path) -> None:
+    change = (
+        "phases.after_claim.duration=9s" if kind.startswith(LIBRARY_PREFIX) else "phases.before_claim_acknowledged.duration=9s"
+    )
+    name = change.split(".")[1]
+    plan = plan_torture(kind, seed=1, overrides=[change], points=(), action=None)
+    durations_s = [{phase.name: phase.duration_s for phase in plan.read(run, tmp_path).phases}.get(name) for run in plan.runs]
+    assert durations_s == [9, None], "no worker is paused there"
+
+
+def test_the_command_for_one_trial_leaves_out_the_changes_of_other_phases() -> None:
+    changes = ["workers.count=2", "phases.after_claim.duration=9s", "phases.settling.duration=30s"]
+    plan = plan_torture("skip_locked", seed=1, overrides=changes, points=(), action=None)
+    command = plan.describe_command(Trial(CrashPoint.DURING_WORK, "kill"))
+    assert command == (
+        "stallbench torture skip_locked --set workers.count=2 --set phases.settling.duration=30s --seed 1 --point during_work --action kill"
+    )
+
+
+def test_a_phase_that_no_run_has_is_refused_before_the_first_run() -> None:
     with pytest.raises(ScenarioError, match="there is no such phase"):
-        plan_torture("skip_locked", seed=1, overrides=["phases.before_claim_acknowledged.duration=9s"], points=(), action=None)
+        plan_torture("skip_locked", seed=1, overrides=["phases.between_steps.duration=9s"], points=(), action=None)
 
 
 @pytest.mark.parametrize("library", sorted(find_libraries()))
