@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from stallbench.engines import ENGINES, Engine
 from stallbench.errors import BadInputError
-from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
+from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint, has_password
 from stallbench.scenario.database import Database
 from stallbench.scenario.validation.suggestion import did_you_mean
 
@@ -95,11 +95,11 @@ def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, dat
         raise BadInputError(
             f"--dsn {name}: there is no server of that name; expected one of {', '.join(names)}{did_you_mean(name, names)}"
         )
-    parts, port = _split(f"--dsn {name}", url)
-    if parts.password is not None:
+    if has_password(url):
         raise BadInputError(
             f"--dsn {name}: contains a password, which the process list would show; remove it and set {PASSWORD_VARIABLE}"
         )
+    parts, port = _split(f"--dsn {name}", url)
     if parts.scheme not in _SCHEMES:
         raise BadInputError(f"--dsn {name}: {_FORM}{did_you_mean(parts.scheme, _SCHEMES)}")
     found_engine, usual_port = _SCHEMES[parts.scheme]

@@ -7,7 +7,6 @@ A PostgreSQL address is libpq's, a URI or ``host=.. dbname=..``. What it leaves 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
@@ -17,13 +16,12 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from stallbench.errors import BadInputError
-from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
+from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint, has_password
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 PRIMARY = "primary"
 _POSTGRES = ("postgresql", "postgres")
 _INNODB = ("mariadb", "mysql")
-_HAS_PASSWORD = re.compile(r"://[^/@]*:[^@]*@")
 _LAST_PORT = 65535
 _FORM = "expected SCHEME://USER@HOST:PORT/DATABASE with SCHEME postgresql, mariadb or mysql"
 _PORTS = {"postgres": 5432, "mariadb": 3306, "mysql": 3306}
@@ -96,7 +94,7 @@ def _is_postgres(url: str) -> bool:
 
 
 def _read_postgres(name: str, url: str) -> Endpoint:
-    if _HAS_PASSWORD.search(url):  # before libpq reads it, whose messages could repeat a part of it
+    if has_password(url):
         raise _password_issue(name, "PGPASSWORD")
     try:
         given = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
@@ -129,7 +127,7 @@ def _read_postgres(name: str, url: str) -> Endpoint:
 
 
 def _read_innodb(name: str, url: str) -> Endpoint:
-    if _HAS_PASSWORD.search(url):  # before it is read, because a message could repeat a part of it
+    if has_password(url):
         raise _password_issue(name, "MYSQL_PWD")
     try:
         parts = urlsplit(url)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 PASSWORD_VARIABLE = "STALLBENCH_PASSWORD"  # noqa: S105 - the variable's name, not a password
 """Environment variable with the password of servers that the bench has not started."""
+_HAS_PASSWORD = re.compile(r"://[^/@]*:[^@]*@")
+
+
+def has_password(address: str) -> bool:
+    """Whether an address has a password, also one that makes it unreadable, because it contains a slash. The message of a parser may repeat a part."""
+    return _HAS_PASSWORD.search(address) is not None
 
 
 class Endpoint(BaseModel):

@@ -67,6 +67,7 @@ def test_without_an_address_nothing_is_joined() -> None:
     ("addresses", "options", "message"),
     [
         ([PRIMARY.replace("me@", "me:secret@")], {}, "contains a password, which the process list would show; remove it and set"),
+        ([PRIMARY.replace("me@", "me:s3c/ret@")], {}, "primary: contains a password"),
         ([PRIMARY], {"database": None}, "names database 'queues', and --database is not given; repeat the name there"),
         ([PRIMARY], {"database": "queue"}, "names database 'queues', and --database says 'queue'"),
         (["primary=mysql://me@db.test/queues"], {}, "--dsn primary: is MySQL; the scenario runs on PostgreSQL"),
@@ -96,4 +97,4 @@ def test_an_invalid_option_is_refused_in_one_line(
         read(*addresses, **options)  # type: ignore[arg-type]
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(refused.value) and "s3c" not in str(refused.value)

@@ -183,12 +183,14 @@ def test_addresses_are_libpq_s_and_the_password_is_the_environment_s(monkeypatch
         ("postgresql://me@db.test:65536/app", "--dsn primary: port is 65536; expected 1 to 65535"),
         ("postgresql://me@db.test:0/app", "--dsn primary: port is 0; expected 1 to 65535"),
         ("mysql://me@db.test:65536/app", "--dsn primary: cannot be read as an address: Port out of range 0-65535"),
+        ("mysql://me:s3c/ret@db.test/app", "--dsn primary: contains a password"),
     ],
 )
 def test_an_address_that_is_none_is_refused_before_a_server_is_asked(address: str, said: str) -> None:
     with pytest.raises(BadInputError) as raised:
         read_addresses([address])
     assert str(raised.value).startswith(said)
+    assert "s3c" not in str(raised.value)
 
 
 def test_contradicting_parameters_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
