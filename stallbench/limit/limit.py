@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.limit.probes import Horizon, Probe, find_held_phase, judge_probe, make_probe_scenario
 from stallbench.limit.record import Limit, LimitOutcome, LimitPlan, write_end, write_outcome
@@ -32,6 +33,8 @@ from stallbench.verdicts import RunTables
 
 _START_SHARE = 0.5
 """The first rate, as a share of the workers' capacity on a full queue."""
+_OF_OWN_WORKERS = ("claim_ms", "claim_call_ms", "complete_ms")
+"""Measures of calls that only the bench's own workers record."""
 _OVERHEAD_S = 25.0
 """Assumed time of a probe outside of its phases, until one has been measured."""
 
@@ -62,6 +65,11 @@ def plan_limit(
     if not scenario.collectors.enabled:
         raise BadInputError(
             f"{scenario.file}: collectors.enabled is false, but `limit` needs samples of the depth of the queue; leave it out"
+        )
+    if scenario.queue.kind.startswith(LIBRARY_PREFIX) and slo.metric.partition(".")[0] in _OF_OWN_WORKERS:
+        raise BadInputError(
+            f"--slo {slo.text}: the worker of {scenario.queue.kind} does not show the times of its calls; expected another metric, "
+            "like latency_ms.p95 or pickup_ms.p95"
         )
     if horizon == "held" and find_held_phase(scenario) is None:
         raise BadInputError(f"--horizon held: {scenario.file} has no measured phase with a longrunner; expected --horizon free")

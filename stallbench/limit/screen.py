@@ -29,7 +29,7 @@ def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: C
 
 def describe_limit(limit: Limit, plan: LimitPlan, *, is_over: bool) -> str:
     """Return the answer in one or two sentences. ``is_over``: whether the search was completed, or its time ended."""
-    where = "With the horizon free" if limit.horizon == "free" else f"With the horizon held for {plan.duration_s:g} s"
+    where = _describe_horizon(limit, plan)
     interval = limit.interval
     if interval.low is not None and interval.high is not None:
         answer = f"{where} the limit is between {interval.low:g} and {interval.high:g} jobs/s ({plan.slo.text})."
@@ -64,6 +64,15 @@ def describe_held_share(outcome: LimitOutcome) -> str | None:
     assert held.low is not None
     assert held.high is not None
     return f"While the horizon is held, {held.low / free.high:.0%} to {held.high / free.low:.0%} of the limit remains."
+
+
+def _describe_horizon(limit: Limit, plan: LimitPlan) -> str:
+    """A mitigation may let the server end the holder, so that the horizon is held for a part of the phase only."""
+    if limit.horizon == "free":
+        return "With the horizon free"
+    holders = [choice for phase in plan.scenario.phases for choice in phase.longrunners]
+    until = " at most, until the server ends the holder," if any(choice.may_be_ended for choice in holders) else ""
+    return f"With the horizon held for {plan.duration_s:g} s{until}"
 
 
 def _describe_resource(limit: Limit) -> str:

@@ -11,11 +11,19 @@ from stallbench.limit.resources import Use
 from stallbench.limit.slo import parse_slo
 
 
-def plan(scenario: str, *, horizon: Horizon | None = None, within_s: float = 600, overrides: Sequence[str] = ()) -> LimitPlan:
+def plan(
+    scenario: str,
+    *,
+    horizon: Horizon | None = None,
+    within_s: float = 600,
+    overrides: Sequence[str] = (),
+    variant: str | None = None,
+    slo: str = "latency_ms.p95 < 1s",
+) -> LimitPlan:
     return plan_limit(
         scenario,
-        slo=parse_slo("latency_ms.p95 < 1s"),
-        variant=None,
+        slo=parse_slo(slo),
+        variant=variant,
         overrides=overrides,
         horizon=horizon,
         duration_s=15,

@@ -14,7 +14,7 @@ from stallbench.errors import BadInputError
 from stallbench.limit.probes import PROBE, Horizon, find_held_phase, make_probe_scenario, read_horizon
 from stallbench.limit.record import Limit, LimitOutcome
 from stallbench.limit.resources import UNKNOWN, find_first_exhausted, find_uses
-from stallbench.limit.screen import print_limits
+from stallbench.limit.screen import describe_limit, print_limits
 from stallbench.limit.search import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.limit.slo import parse_slo
 from stallbench.scenario.file import read_scenario
@@ -197,6 +197,28 @@ class TestResource:
         (use,) = (use for use in find_uses(RunTables(tmp_path), "longtx") if use.resource == "connections")
         assert use.description == "3 connections were refused"
         assert use.is_exhausted
+
+
+def test_claim_times_of_a_library_are_refused_before_a_server_starts() -> None:
+    with pytest.raises(
+        BadInputError, match=r"claim_ms.p95 < 10ms: the worker of library:river does not show the times of its calls"
+    ):
+        plan("longtx", overrides=["queue.kind=library:river"], slo="claim_ms.p95 < 10ms")
+
+
+def test_a_limit_with_a_holder_that_the_server_may_end_says_so() -> None:
+    found = Limit(
+        horizon="held",
+        interval=Interval(low=100, high=110),
+        first_exhausted=UNKNOWN,
+        is_contradictory=False,
+        is_complete=True,
+        probes=(make_probe("held", 100), make_probe("held", 110, reason="saturated after 4 s")),
+    )
+    answer = describe_limit(found, plan("longtx", variant="idle_timeout"), is_over=True)
+    assert answer.startswith(
+        "With the horizon held for 15 s at most, until the server ends the holder, the limit is between 100 and 110"
+    )
 
 
 def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_horizon_is_held() -> None:
