@@ -100,9 +100,16 @@ class Option(_Part):
 
     default: int | float | bool | str
     at_least: float | None = None
+    one_of: tuple[str, ...] = Field(default=(), strict=False, description="the values that a text may have; if none, any")
     description: str
     engines: tuple[str, ...] = Field(default=(), strict=False, description="engines on which it may be set; if none, all")
     role: Literal["attempt_limit", "expiry"] | None = Field(default=None, description="see `stallbench.queues.queue.OptionRole`")
+
+    @model_validator(mode="after")
+    def _require_an_allowed_default(self) -> Option:
+        if self.one_of and self.default not in self.one_of:
+            raise ValueError(f"default is {self.default!r}; expected one of one_of: {', '.join(self.one_of)}")
+        return self
 
 
 class Library(_Part):

@@ -22,6 +22,7 @@ class Setting(_Part):
     value: Value | None = Field(default=None, description="the value, if no option sets it")
     option: str | None = Field(default=None, description="the option whose value it is")
     times: int = Field(default=1, ge=1, description="what the option's value is multiplied by")
+    divided_by: int = Field(default=1, ge=1, description="what it is divided by")
     plus: int = Field(default=0, ge=0, description="what is added then")
     only_if: str | None = Field(default=None, description="option that must be true, or not 0, for this value to be in force")
     above: int = Field(default=0, ge=0, description="what that option must be above, if it is a number")
@@ -32,8 +33,8 @@ class Setting(_Part):
     def _require_one_origin(self) -> Self:
         if (self.value is None) == (self.option is None):
             raise ValueError("has both value and option, or none; expected one of them")
-        if self.option is None and (self.times, self.plus) != (1, 0):
-            raise ValueError("has times or plus without option")
+        if self.option is None and (self.times, self.divided_by, self.plus) != (1, 1, 0):
+            raise ValueError("has times, divided_by or plus without option")
         if self.only_if is None and self.above:
             raise ValueError("has above without only_if")
         return self
@@ -47,7 +48,8 @@ class Setting(_Part):
         if self.value is not None:
             return self.value
         value: int | float = options[str(self.option)]
-        return value * self.times + self.plus
+        scaled = value * self.times
+        return (scaled if self.divided_by == 1 else scaled / self.divided_by) + self.plus
 
 
 def _as_array(value: object) -> object:

@@ -289,7 +289,7 @@ def _make_arguments(number: int, job: NewJob) -> dict[str, object]:
 
 def _field(option: Option) -> tuple[Any, Any]:
     """Return an option as a field of the queue's options."""
-    value_type: Any = type(option.default)
+    value_type: Any = Literal[option.one_of] if option.one_of else type(option.default)
     if option.role is not None:
         value_type = Annotated[value_type, OptionRole(option.role)]
     return value_type, Field(default=option.default, ge=option.at_least, description=option.description)

@@ -107,6 +107,11 @@ def test_an_option_that_the_library_does_not_declare_is_refused() -> None:
         read_scenario("longtx", overrides=["queue.kind=library:procrastinate", "queue.concurency=3"])
 
 
+def test_a_text_that_the_option_does_not_allow_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r'queue.finish is "archived"; expected .*archive.* or .*delete'):
+        read_scenario("longtx", overrides=["queue.kind=library:pgmq", "queue.finish=archived"])
+
+
 def test_an_option_that_the_library_does_not_have_on_the_engine_is_refused() -> None:
     queue = 'queue={kind="library:db_scheduler", lock_and_fetch=true}'
     with pytest.raises(ScenarioError, match=r"lock_and_fetch is true, which db-scheduler has only on postgres"):
@@ -228,7 +233,9 @@ def test_every_library_says_what_is_in_force_in_its_workers(name: str) -> None:
         ("celery", {}, [1, 1, 1.0, "never", 15]),
         ("celery", {"threads": 3}, [3, 12, 1.0, "never", 15]),
         ("pg_boss", {"notify": False, "concurrency": 2}, [2, 10, 2.0, 60, 5]),
+        ("pg_boss", {"polling_interval": 60}, [1, 10, 60, 60, 4]),
         ("db_scheduler", {"lock_and_fetch": True}, [10, 10, 10.0, 600, 10]),
+        ("db_scheduler", {"dead_after": 6}, [10, 30, 10.0, 2, 10]),
         ("oban", {"rescue_interval": 5.0}, [10, 10, 1.0, 5.0, 10]),
     ],
 )
@@ -255,7 +262,7 @@ def test_a_record_of_a_library_without_settings_is_readable() -> None:
     [
         ('option = "concurrency"', 'option = "threads"', 'there is no option "threads"; there are concurrency, polling_interval'),
         ("value = 4,", 'value = 4, option = "concurrency",', "has both value and option, or none"),
-        ("value = 4,", "value = 4, plus = 1,", "has times or plus without option"),
+        ("value = 4,", "value = 4, plus = 1,", "has times, divided_by or plus without option"),
         ("value = 4,", 'value = 4, only_if = "concurrency",', "pool: the last value has only_if"),
         ("value = 4,", 'value = "four",', "settings.pool.0.value"),
         ("pool = {", "pools = {", "settings.pool: Field required"),
