@@ -117,6 +117,13 @@ def _format_rescue(rescue: Rescue) -> str:
     return f"after {format_duration(rescue.after_s)}" if rescue.after_s else "at once"
 
 
+def _retention_table(libraries: Iterable[Library]) -> Iterator[str]:
+    yield from format_heading(["library", "completed jobs stay", "for how long, and what deletes them"])
+    for library in libraries:
+        if library.retention:
+            yield f"| {library.title_and_version} | {'yes' if library.retention.kept else 'no'} | {library.retention.what} |"
+
+
 def _settings_table(libraries: Iterable[Library]) -> Iterator[str]:
     yield from format_heading(["library", "language", "how it claims", "settings"])
     for library in libraries:
@@ -149,6 +156,7 @@ def _describe_source(name: str, setting: Setting) -> str:
 
 _OF_DEFINITIONS: Mapping[str, Callable[[Iterable[Library]], Iterator[str]]] = {
     "rescue": _rescue_table,
+    "retention": _retention_table,
     "settings": _settings_table,
     "workers": _workers_table,
     "start": _start_table,

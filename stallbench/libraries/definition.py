@@ -55,6 +55,13 @@ class Rescue(_Part):
     )
 
 
+class Retention(_Part):
+    """What becomes of completed jobs."""
+
+    kept: bool = Field(description="whether a completed job stays in a table, or moves to another one, by default")
+    what: str = Field(description="for how long, what deletes it then, and where that is set")
+
+
 class Statements(_Part):
     """SQL by which the bench reads the library's tables; a table by engine if the engines need different statements."""
 
@@ -143,6 +150,7 @@ class Library(_Part):
     start: Start | None = Field(default=None, description="how a worker is started; none for an application")
     completion: Completion
     rescue: Rescue
+    retention: Retention | None = Field(default=None, description="none if the definition does not say")
     sql: Statements
     options: dict[str, Option] = {}
     settings: Settings | None = Field(default=None, description="what is in force in each worker process")

@@ -25,6 +25,7 @@ TABLES = (
     "deep-backlog",
     "faults",
     "rescue",
+    "retention",
     "settings",
     "workers",
     "start",
