@@ -14,7 +14,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import AsyncConnectionPool
 from stallbench_contract import JobFailedError, Recorder, dsn, read_document, serve_batches
 
-QUEUE = "default"
+QUEUE, SECOND_QUEUE = "default", "noisy"
 
 
 async def open_pool(document):
@@ -66,9 +66,10 @@ async def work(document):
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     pool = await open_pool(document)
+    served = (QUEUE, *[SECOND_QUEUE] * options["second_queue"])
     node = Oban(
         pool=pool,
-        queues={QUEUE: {"limit": options["limit"], "debounce_interval": options["debounce_interval"]}},
+        queues={name: {"limit": options["limit"], "debounce_interval": options["debounce_interval"]} for name in served},
         stager={"interval": options["stage_interval"]},
         lifeline={"rescue_after": options["rescue_after"], "interval": options["rescue_interval"]},
     )
@@ -83,7 +84,12 @@ def produce(document):
     attempts = document["queue_options"]["max_attempts"]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         client = Oban(pool=runner.run(open_pool(document)))
-        serve_batches(lambda jobs: runner.run(client.enqueue_many([Execute.new(job, max_attempts=attempts) for job in jobs])))
+
+        def enqueue(jobs):
+            new = [Execute.new(job, queue=job.get("queue", QUEUE), max_attempts=attempts) for job in jobs]
+            runner.run(client.enqueue_many(new))
+
+        serve_batches(enqueue)
 
 
 async def install(document):

@@ -3,7 +3,7 @@
 import { JobsRefused, Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
 
 const { PgBoss } = load("pg-boss");
-const QUEUE = "stallbench";
+const QUEUE = "stallbench", SECOND_QUEUE = "noisy";
 const UNIQUE_S = 3600;
 
 function makeBoss(document) {
@@ -18,6 +18,10 @@ function makeBoss(document) {
   });
   boss.on("error", (error) => console.error(error.message));
   return boss;
+}
+
+function queuesOf({ queue_options }) {
+  return queue_options.second_queue ? [QUEUE, SECOND_QUEUE] : [QUEUE];
 }
 
 /**
@@ -58,21 +62,23 @@ async function work(document) {
 
   await boss.start();
   await recorder.ready();
-  await boss.work(
-    QUEUE,
-    {
-      batchSize: batch_size,
-      localConcurrency: concurrency,
-      pollingIntervalSeconds: polling_interval,
-      burstWhenBatchFull: true,
-      perJobResults: true,
-    },
-    async (jobs) => {
-      const results = [];
-      for (const job of jobs) results.push(await execute(job));
-      return results;
-    },
-  );
+  for (const queue of queuesOf(document)) {
+    await boss.work(
+      queue,
+      {
+        batchSize: batch_size,
+        localConcurrency: concurrency,
+        pollingIntervalSeconds: polling_interval,
+        burstWhenBatchFull: true,
+        perJobResults: true,
+      },
+      async (jobs) => {
+        const results = [];
+        for (const job of jobs) results.push(await execute(job));
+        return results;
+      },
+    );
+  }
   await new Promise((resolve) => process.once("SIGTERM", resolve));
   await boss.stop();
 }
@@ -81,14 +87,14 @@ async function install(document) {
   const boss = makeBoss(document);
   await boss.start();
   const { notify, expire_in } = document.queue_options;
-  await boss.createQueue(QUEUE, { notify, expireInSeconds: expire_in });
+  for (const queue of queuesOf(document)) await boss.createQueue(queue, { notify, expireInSeconds: expire_in });
   await boss.stop();
 }
 
 async function produce(document) {
   const boss = makeBoss(document);
   await boss.start();
-  await serveBatches((jobs) => ("key" in jobs[0] ? sendUnique(boss, jobs[0]) : boss.insert(QUEUE, jobs.map((data) => ({ data })))));
+  await serveBatches((jobs) => ("key" in jobs[0] ? sendUnique(boss, jobs[0]) : boss.insert(jobs[0].queue ?? QUEUE, jobs.map((data) => ({ data })))));
   await boss.stop();
 }
 

@@ -13,7 +13,7 @@ from pgqueuer.errors import DuplicateJobError
 from pgqueuer.queries import Queries
 from stallbench_contract import JobsRefusedError, Recorder, dsn, read_document, serve_batches
 
-ENTRYPOINT = "job"
+ENTRYPOINT, SECOND_QUEUE = "job", "noisy"
 
 
 class RecordingQueries(Queries):
@@ -54,9 +54,11 @@ async def work(document):
     queries.recorder = recorder
     queuer = PgQueuer(driver, queries=queries)
 
-    @queuer.entrypoint(ENTRYPOINT, on_failure=options["on_failure"])
     async def execute(job):
         await recorder.work_async(json.loads(job.payload))
+
+    for name in (ENTRYPOINT, *[SECOND_QUEUE] * options["second_queue"]):
+        queuer.entrypoint(name, on_failure=options["on_failure"])(execute)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, queuer.shutdown.set)
     recorder.ready()
@@ -76,7 +78,9 @@ def produce(document):
             payloads = [json.dumps(job).encode() for job in jobs]
             keys = [job.get("key") for job in jobs]
             try:
-                runner.run(queries.enqueue([ENTRYPOINT] * len(jobs), payloads, [0] * len(jobs), dedupe_key=keys))
+                runner.run(
+                    queries.enqueue([job.get("queue", ENTRYPOINT) for job in jobs], payloads, [0] * len(jobs), dedupe_key=keys)
+                )
             except DuplicateJobError as error:
                 raise JobsRefusedError(str(error)) from error
 

@@ -54,7 +54,7 @@ async def work(document):
 
 
 def produce(document):
-    """Defer each batch in one statement. A job with a key is alone in its batch."""
+    """Defer each batch in one statement. A job with a key is alone in its batch, and all jobs of a batch are of one queue."""
     app = make_app(document)
 
     @app.task(name="job", queue=QUEUE)
@@ -63,7 +63,9 @@ def produce(document):
 
     def enqueue(jobs):
         try:
-            execute.configure(queueing_lock=jobs[0].get("key")).batch_defer(*({"job": job} for job in jobs))
+            execute.configure(queueing_lock=jobs[0].get("key"), queue=jobs[0].get("queue", QUEUE)).batch_defer(
+                *({"job": job} for job in jobs)
+            )
         except procrastinate.exceptions.AlreadyEnqueued as error:
             raise JobsRefusedError(str(error)) from error
 

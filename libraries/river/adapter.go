@@ -21,11 +21,14 @@ import (
 // unreadEvents is more than River completes in one batch: it drops events that a full channel cannot take.
 const unreadEvents = 100_000
 
+const secondQueue = "noisy"
+
 type options struct {
 	Concurrency       int
 	FetchCooldown     float64 `json:"fetch_cooldown"`
 	FetchPollInterval float64 `json:"fetch_poll_interval"`
 	RescueAfter       float64 `json:"rescue_after"`
+	SecondQueue       bool    `json:"second_queue"`
 }
 
 type jobArgs struct {
@@ -72,9 +75,7 @@ func produce(ctx context.Context, document contract.Document) {
 		inserted := make([]river.InsertManyParams, len(jobs))
 		for i, job := range jobs {
 			inserted[i].Args = jobArgs{job, job.Key}
-			if job.Key != "" {
-				inserted[i].InsertOpts = &river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
-			}
+			inserted[i].InsertOpts = &river.InsertOpts{Queue: job.Queue, UniqueOpts: river.UniqueOpts{ByArgs: job.Key != ""}}
 		}
 		results, err := client.InsertMany(ctx, inserted)
 		if err == nil && results[0].UniqueSkippedAsDuplicate { // a job with a key is alone in its batch
@@ -88,11 +89,15 @@ func work(ctx context.Context, document contract.Document, options options) {
 	recorder := contract.NewRecorder(document)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{recorder: recorder})
+	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: options.Concurrency}}
+	if options.SecondQueue {
+		queues[secondQueue] = river.QueueConfig{MaxWorkers: options.Concurrency}
+	}
 	client := makeClient(connect(ctx, document), &river.Config{
 		FetchCooldown:        seconds(options.FetchCooldown),
 		FetchPollInterval:    seconds(options.FetchPollInterval),
 		RescueStuckJobsAfter: seconds(options.RescueAfter),
-		Queues:               map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: options.Concurrency}},
+		Queues:               queues,
 		Workers:              workers,
 	})
 	events, _ := client.SubscribeConfig(&river.SubscribeConfig{

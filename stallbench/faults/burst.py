@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import AddedLoad, Fault, FaultOptions, FaultPlace
 from stallbench.injection.record import AT_ONCE, RATE, Evidence
+from stallbench.libraries import find_libraries
 from stallbench.queues import DEFAULT_QUEUE, list_queues_using
+from stallbench.queues.second_queue import HasSecondQueue
 from stallbench.scenario.load_bounds import LEAST_PAYLOAD_BYTES, MOST_AT_ONCE, MOST_PAYLOAD_BYTES, MOST_RATE
 
 
@@ -41,11 +44,18 @@ class Burst(Fault[BurstOptions]):
     @classmethod
     def find_issue(cls, options: BurstOptions, place: FaultPlace) -> tuple[str, str] | None:
         """Find a queue, or tenant, to which the bench cannot enqueue."""
-        if options.queue in (None, DEFAULT_QUEUE) or "queue" in place.queue.used_job_fields:
+        if options.queue is None or options.queue == DEFAULT_QUEUE:
             return None
-        alone = f"the bench enqueues all jobs in {place.queue.kind} in one queue"
-        others = ", ".join(list_queues_using("queue"))
-        return "queue", f' is "{options.queue}", but {alone}; leave it out, or set queue.kind to {others}'
+        if "queue" not in place.queue.used_job_fields:
+            alone = f"the bench enqueues all jobs in {place.queue.kind} in one queue"
+            libraries = (f"{LIBRARY_PREFIX}{name}" for name, library in find_libraries().items() if library.second_queue)
+            others = ", ".join([*list_queues_using("queue"), *libraries])
+            return "queue", f' is "{options.queue}", but {alone}; leave it out, or set queue.kind to {others}'
+        if issubclass(place.queue, HasSecondQueue) and (
+            obstacle := place.queue.find_obstacle_to_second_queue(options.queue, place.queue_options)
+        ):
+            return "queue", f' is "{options.queue}", but {obstacle}'
+        return None
 
     @classmethod
     def find_added_load(cls, options: BurstOptions) -> AddedLoad:

@@ -37,6 +37,7 @@ class FaultPlace:
 
     on: str
     queue: type[Queue[Any]]
+    queue_options: Mapping[str, Any]
     by_locust: bool
     """Whether Locust's users are the producers."""
 

@@ -160,6 +160,11 @@ class Library(_Part):
     )
     no_other_jobs: str = Field(default="", description="why there is no `other_jobs`")
     advisory_locks: AdvisoryLocks | None = None
+    second_queue: str = Field(
+        default="",
+        pattern=r"^[a-z_]*$",
+        description="name of a second queue, which its workers serve if the option `second_queue` is true, or if it has no such option",
+    )
     unique_jobs: str = Field(
         default="", description="by what the adapter lets the library refuse a second job with the same key; empty if it cannot"
     )

@@ -7,11 +7,8 @@ number travels in the arguments.
 from __future__ import annotations
 
 import json
-import os
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import count, islice
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, create_model
@@ -24,13 +21,13 @@ from stallbench.libraries import DEFINITION, Library, find_library
 from stallbench.libraries.adapter import AdapterError, AdapterProducer, JobsRefusedError, install_tables
 from stallbench.libraries.definition import Option, OtherJobs
 from stallbench.libraries.installation import command_of, environment_of, require_installed
+from stallbench.queues.library_jobs import find_preconditions, make_arguments, take_numbers
 from stallbench.queues.other_jobs import HasOtherJobs
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Precondition, Promise, Queue, QueueOptions, RefusedError
+from stallbench.queues.second_queue import SECOND_QUEUE, HasSecondQueue
 from stallbench.queues.worker_command import WorkerCommand, name_connections
 from stallbench.records.endpoint import Endpoint
 
-_NUMBERS_PER_PRODUCER = 2**30
-"""Times the highest process id (2^22) this is below 2^53: JavaScript reads the numbers exactly."""
 _OTHER_JOBS_AT_ONCE = 20_000
 _RETURNS = {
     "backlog": "one row: the ready jobs, and the age of the oldest in seconds or null",
@@ -38,7 +35,7 @@ _RETURNS = {
 }
 
 
-class LibraryQueue(Queue[QueueOptions], HasOtherJobs):
+class LibraryQueue(Queue[QueueOptions], HasOtherJobs, HasSecondQueue):
     """A library through its adapter. Subclasses are made by `load_library_queue`."""
 
     library: ClassVar[Library]
@@ -130,21 +127,20 @@ class LibraryQueue(Queue[QueueOptions], HasOtherJobs):
 
         Raises `RefusedError` if the adapter says that it took none of them, and otherwise an error of the engine's driver.
         """
-        self.unconfirmed_ids = numbers = list(islice(_job_numbers(), len(jobs)))
-        batch = [_make_arguments(number, job) for number, job in zip(numbers, jobs, strict=True)]
+        self.unconfirmed_ids = numbers = take_numbers(len(jobs))
+        batch = [make_arguments(number, job) for number, job in zip(numbers, jobs, strict=True)]
         try:
             self._running_producer().enqueue(batch)
         except JobsRefusedError as refusal:
             raise RefusedError(str(refusal)) from refusal
         except AdapterError as error:
             raise self._driver.make_error(error.code, str(error)) from error
-        keyed = ((number, job.key) for number, job in zip(numbers, jobs, strict=True) if job.key)
-        self._preconditions = {number: Precondition(kind="key", subject=key) for number, key in keyed}
+        self._preconditions = find_preconditions(numbers, jobs)
         return numbers
 
     @property
     def preconditions(self) -> Mapping[int, Precondition]:
-        """The keys of the jobs of the latest `enqueue`."""
+        """The keys of the jobs of the latest `enqueue`, or the queue of those that are not in the default one."""
         return self._preconditions
 
     def claim(self) -> Sequence[Claim]:
@@ -270,21 +266,11 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "other_job_states": ("ready",) if library.other_jobs else (),
             "no_other_jobs": library.no_other_jobs or "its definition has no other_jobs",
             "claim_pattern": library.claim_pattern,
-            "used_job_fields": frozenset({"key"} if library.unique_jobs else ()),
+            "used_job_fields": frozenset(["key"] * bool(library.unique_jobs) + ["queue"] * bool(library.second_queue)),
+            "second_queue": library.second_queue,
+            "serves_second_queue": SECOND_QUEUE not in library.options,
         },
     )
-
-
-@cache
-def _job_numbers() -> Iterator[int]:
-    """Return the numbers of this process's jobs. All its queues share them: it opens another one after an error, and Locust one for each user."""
-    return count(os.getpid() * _NUMBERS_PER_PRODUCER + 1)
-
-
-def _make_arguments(number: int, job: NewJob) -> dict[str, object]:
-    """Return the arguments of a job; only a unique job has a key."""
-    arguments = {"n": number, "sum": zlib.crc32(f"{number}:{job.payload}".encode()), "payload": job.payload}
-    return arguments | ({"key": job.key} if job.key else {})
 
 
 def _field(option: Option) -> tuple[Any, Any]:

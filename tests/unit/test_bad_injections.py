@@ -236,14 +236,33 @@ def test_keys_of_jobs_that_locust_enqueues_are_reported(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("queue", ["library:procrastinate", "que", "unique_jobs"])
+@pytest.mark.parametrize("queue", ["library:celery", "que", "unique_jobs"])
 def test_a_burst_into_a_queue_that_the_table_does_not_have_is_reported(queue: str, tmp_path: Path) -> None:
     written, instead, _ = with_fault('{ kind = "burst", on = "producers", at_once = 9, queue = "noisy" }')
     assert find_lines(tmp_path, SMALL.replace(written, instead).replace('"que"', f'"{queue}"')) == [
-        f'{FAULT}.queue is "noisy", but the bench enqueues all jobs in {queue} in one queue; leave it out, or set queue.kind to shared_table'
+        f'{FAULT}.queue is "noisy", but the bench enqueues all jobs in {queue} in one queue; leave it out, or set queue.kind to shared_table, '
+        "library:oban, library:pg_boss, library:pgqueuer, library:procrastinate, library:river"
     ]
     read(tmp_path, SMALL.replace(written, instead.replace("noisy", "default")).replace('"que"', f'"{queue}"'))
     read(tmp_path, SMALL.replace(written, instead).replace('"que"', '"shared_table"'))
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "problem"),
+    [
+        ("", "noisy", "the workers serve the default queue only; add second_queue = true to [queue]"),
+        ("\nsecond_queue = true", "loud", "the second queue is called noisy; expected that"),
+    ],
+)
+def test_a_burst_into_a_queue_that_the_workers_of_a_library_do_not_serve_is_reported(
+    options: str, name: str, problem: str, tmp_path: Path
+) -> None:
+    written, instead, _ = with_fault(f'{{ kind = "burst", on = "producers", at_once = 9, queue = "{name}" }}')
+    text = SMALL.replace(written, instead).replace('"que"', f'"library:river"{options}')
+    assert find_lines(tmp_path, text) == [f'{FAULT}.queue is "{name}", but {problem}']
+    read(
+        tmp_path, SMALL.replace(written, instead.replace(name, "noisy")).replace('"que"', '"library:river"\nsecond_queue = true')
+    )
 
 
 def test_a_clock_that_the_workers_of_a_library_do_not_take_from_the_bench_is_reported(tmp_path: Path) -> None:

@@ -29,12 +29,13 @@ type Document struct {
 	Seed         uint64
 }
 
-// Job has the arguments of a job, which the bench makes. Only a unique job has a key.
+// Job has the arguments of a job, which the bench makes. Only a unique job has a key, and only a job that is not in the default queue has a queue.
 type Job struct {
 	N       int64  `json:"n"`
 	Sum     uint32 `json:"sum"`
 	Payload string `json:"payload"`
 	Key     string `json:"key,omitempty"`
+	Queue   string `json:"queue,omitempty"`
 }
 
 // ReadDocument reads the document, and the library's options into options.

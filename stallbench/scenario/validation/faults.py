@@ -96,7 +96,9 @@ def _find_place_issues(path: KeyPath, choice: FaultChoice, kind: type[Fault[Any]
     if queue is None:
         return
     by_locust = content.producers is not None and content.producers.by_locust
-    place = FaultPlace(on=choice.on, queue=queue, by_locust=by_locust)
+    place = FaultPlace(
+        on=choice.on, queue=queue, queue_options=content.queue.options if content.queue else {}, by_locust=by_locust
+    )
     if found := kind.find_issue(kind.options_type.model_validate(choice.options), place):
         key, problem = found
         yield ValidationIssue((*path, key), problem)
