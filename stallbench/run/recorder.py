@@ -12,6 +12,7 @@ from stallbench.libraries import Library
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
 from stallbench.queues.queue import OptionRole
+from stallbench.queues.second_queue import SECOND_QUEUE
 from stallbench.run.host_facts import read_host_facts, read_library_versions
 from stallbench.run.record import LibraryRecord, PhaseRecord, QueueRecord, RunRecord, RunStatus, describe_bench
 from stallbench.scenario.model import Scenario
@@ -88,7 +89,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         kind=scenario.queue.kind,
         options=options.model_dump(mode="json"),
         promise=queue.promise,
-        ordered=queue.ordered,
+        ordered=queue.ordered and not getattr(options, SECOND_QUEUE, False),  # then there is an order within each queue only
         rescues_jobs=queue.rescues_jobs_by(options),
         claims_survive_connection=queue.claims_survive_connection,
         expiry_s=expiry_s,

@@ -1,4 +1,4 @@
-"""Libraries with one defect each: the application of the documentation, in a folder of its own, with changes."""
+"""Libraries with one defect each: the application of the documentation in a folder of its own, or a definition, with changes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 
 from stallbench import PROJECT
+from stallbench.libraries import LIBRARIES
+from stallbench.libraries.definition import read_library
 
 APPLICATION = PROJECT / "tests" / "libraries" / "application"
 LEAVE_A_CHILD = """
@@ -49,3 +51,16 @@ def find_processes(shop: Path) -> list[psutil.Process]:
         if any(word.startswith(f"{shop}/") for word in process.info["cmdline"] or ())
         and process.info["status"] != psutil.STATUS_ZOMBIE
     ]
+
+
+def read_changed(tmp_path: Path, *changes: str) -> None:
+    """Read Procrastinate's definition with changes: a text and what replaces it, and so on."""
+    folder = tmp_path / "changed"
+    shutil.copytree(LIBRARIES / "procrastinate", folder)
+    path = folder / "library.toml"
+    text = path.read_text()
+    for before, after in zip(changes[::2], changes[1::2], strict=True):
+        assert before in text
+        text = text.replace(before, after)
+    path.write_text(text)
+    read_library(path)

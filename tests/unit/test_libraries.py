@@ -13,29 +13,15 @@ import pytest
 
 from stallbench import PROJECT
 from stallbench.errors import BadInputError
-from stallbench.libraries import LIBRARIES, LibraryError, find_libraries, find_library
+from stallbench.libraries import LibraryError, find_libraries, find_library
 from stallbench.libraries.definition import read_library
 from stallbench.libraries.installation import installation_of, kinds_of
 from stallbench.queues import find_queue
 from stallbench.queues.queue import Promise
-from stallbench.run.record import LibraryRecord
 from stallbench.run.recorder import describe_queue
 from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.soak.plan import require_fit_for_soak
-from tests.libraries.made_up import APPLICATION
-
-
-def read_changed(tmp_path: Path, *changes: str) -> None:
-    """Read Procrastinate's definition with changes: a text and what replaces it, and so on."""
-    folder = tmp_path / "changed"
-    shutil.copytree(LIBRARIES / "procrastinate", folder)
-    path = folder / "library.toml"
-    text = path.read_text()
-    for before, after in zip(changes[::2], changes[1::2], strict=True):
-        assert before in text
-        text = text.replace(before, after)
-    path.write_text(text)
-    read_library(path)
+from tests.libraries.made_up import APPLICATION, read_changed
 
 
 @pytest.mark.parametrize("name", sorted(find_libraries()))
@@ -216,63 +202,6 @@ def test_every_library_says_how_it_is_started(name: str) -> None:
     assert find_library(name).start is not None
 
 
-@pytest.mark.parametrize("name", sorted(find_libraries()))
-def test_every_library_says_what_is_in_force_in_its_workers(name: str) -> None:
-    assert list(find_library(name).compute_settings({})) == [
-        "concurrency",
-        "batch_size",
-        "poll_interval",
-        "rescue_interval",
-        "pool",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "expected"),
-    [
-        ("celery", {}, [1, 1, 1.0, "never", 15]),
-        ("celery", {"threads": 3}, [3, 12, 1.0, "never", 15]),
-        ("pg_boss", {"notify": False, "concurrency": 2}, [2, 10, 2.0, 60, 5]),
-        ("pg_boss", {"polling_interval": 60}, [1, 10, 60, 60, 4]),
-        ("db_scheduler", {"lock_and_fetch": True}, [10, 10, 10.0, 600, 10]),
-        ("db_scheduler", {"dead_after": 6}, [10, 30, 10.0, 2, 10]),
-        ("oban", {"rescue_interval": 5.0}, [10, 10, 1.0, 5.0, 10]),
-    ],
-)
-def test_settings_in_force_depend_on_the_options(name: str, options: dict[str, object], expected: list[object]) -> None:
-    assert list(find_library(name).compute_settings(options).values()) == expected
-
-
-def test_settings_in_force_are_recorded() -> None:
-    scenario = read_scenario("longtx", overrides=['queue={kind="library:celery",threads=2}'])
-    library = describe_queue(scenario).library
-    assert library is not None
-    assert library.settings == {"concurrency": 2, "batch_size": 8, "poll_interval": 1.0, "rescue_interval": "never", "pool": 15}
-
-
-def test_a_record_of_a_library_without_settings_is_readable() -> None:
-    record = LibraryRecord.model_validate(
-        {"title": "River", "version": "1", "language": "go", "completion": "..", "rescue": ".."}
-    )
-    assert record.settings == {}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-        ('option = "concurrency"', 'option = "threads"', 'there is no option "threads"; there are concurrency, polling_interval'),
-        ("value = 4,", 'value = 4, option = "concurrency",', "has both value and option, or none"),
-        ("value = 4,", "value = 4, plus = 1,", "has times, divided_by or plus without option"),
-        ("value = 4,", 'value = 4, only_if = "concurrency",', "pool: the last value has only_if"),
-        ("value = 4,", 'value = "four",', "settings.pool.0.value"),
-        ("pool = {", "pools = {", "settings.pool: Field required"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(tmp_path: Path, before: str, after: str, message: str) -> None:
-    with pytest.raises(LibraryError, match=re.escape(message)):
-        read_changed(tmp_path, before, after)
-
-
 @pytest.mark.parametrize(
     ("engine", "message"),
     [
@@ -289,10 +218,3 @@ def test_a_reason_for_another_engine_is_only_of_an_engine_that_exists(tmp_path: 
 def test_a_library_that_does_not_run_on_mariadb_says_why(name: str) -> None:
     library = find_library(name)
     assert ("mariadb" in library.engines) != ("mariadb" in library.not_on)
-
-
-def test_settings_that_depend_on_text_are_refused(tmp_path: Path) -> None:
-    alternatives = '[{ value = 1, only_if = "mode", source = "a" }, { value = 4, source = "b" }]'
-    option = '[options.mode]\ndefault = "fast"\ndescription = "a mode"\n\n[options.concurrency]'
-    with pytest.raises(LibraryError, match='the option "mode" is text; only_if expects a number, or true or false'):
-        read_changed(tmp_path, "pool = {", f"pool = {alternatives} # {{", "[options.concurrency]", option)
