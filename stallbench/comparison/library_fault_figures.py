@@ -82,4 +82,10 @@ def _describe(run: LibraryRun) -> dict[str, str]:
             "buffers per claim, baseline": run.metric("claim_statement_buffers.per_call", BASELINE),
             "buffers per claim, held": run.metric("claim_statement_buffers.per_call", held) if held else None,
         }
-    return {title: "" if (value := row.get(title)) is None else str(value) for title in _TITLES}
+    return {title: _format(row.get(title)) for title in _TITLES}
+
+
+def _format(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
