@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def _describe(run: LibraryRun) -> dict[str, str]:
         "seed": record.seed,
         "servers": " ".join(dict.fromkeys(f"{server.engine} {server.version}" for server in record.servers)),
         "status": record.status,
-        "reason": record.reason,
+        "reason": _without_folder(record.reason, record.id),
         "workers": workers,
         "workers exited": exited,
     }
@@ -74,7 +75,7 @@ def _describe(run: LibraryRun) -> dict[str, str]:
         held = next((phase.name for phase in record.scenario.phases if phase.longrunners), None)
         row |= {
             "verdict": verdict["verdict"],
-            "reason": record.reason or verdict["reason"],
+            "reason": _without_folder(record.reason or verdict["reason"], record.id),
             "jobs enqueued": run.tables.state_count("enqueued"),
             "jobs completed": run.tables.state_count("completed"),
             **run.count_outcomes(),
@@ -83,6 +84,11 @@ def _describe(run: LibraryRun) -> dict[str, str]:
             "buffers per claim, held": run.metric("claim_statement_buffers.per_call", held) if held else None,
         }
     return {title: _format(row.get(title)) for title in _TITLES}
+
+
+def _without_folder(reason: str, run_id: str) -> str:
+    """Return a reason in which the path of the run's folder, on the machine that made the run, begins with the run's name."""
+    return re.sub(rf"\S*/(?={re.escape(run_id)}\b)", "", reason)
 
 
 def _format(value: object) -> str:

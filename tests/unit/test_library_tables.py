@@ -45,10 +45,13 @@ def test_a_run_that_ended_because_every_worker_had_exited_says_so(tmp_path: Path
     for process in record["processes"]:
         if process["role"] == "worker":
             process |= {"intended": intended, "exit_code": 1}
-    path.write_text(json.dumps(record | {"status": "failed"}))
+    reason = f"every worker has ended; see {path.parent}/logs"
+    path.write_text(json.dumps(record | {"status": "failed", "reason": reason}))
     shutil.rmtree(path.parent / "tables")
     write(tmp_path, page)
     assert "|  |  | every worker exited (1) |  |" in page.read_text()
+    figures = pd.read_csv(page.parent / "results" / "library-runs" / "faults.csv")
+    assert list(figures["reason"]) == ["every worker has ended; see 20260101T000000Z-server-crash/logs"], "no machine's path"
 
 
 def test_a_cell_without_a_run_on_this_disk_keeps_what_the_page_says(tmp_path: Path, page: Path) -> None:
