@@ -229,6 +229,17 @@ def test_workers_that_wait_for_the_first_phase_begin_at_sigusr1(command: ProbeCo
         assert probe.read_message("ok") == {"ok": True}
 
 
+def test_a_worker_that_waits_for_the_first_phase_does_not_end_with_its_input(command: ProbeCommand, tmp_path: Path) -> None:
+    """The bench ends a worker's input after the document."""
+    with started(command, tmp_path, wait_for_go=True) as probe:
+        probe.read_message("ready")
+        assert probe.process.stdin is not None
+        probe.process.stdin.close()
+        probe.process.stdin = None  # so that the end of the block does not close it again
+        time.sleep(0.5)
+        assert probe.process.poll() is None
+
+
 def test_a_contract_module_is_short() -> None:
     for path in CONTRACT.glob("*/*.*"):
         assert len(path.read_text().splitlines()) <= 120, path
