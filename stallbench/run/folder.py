@@ -61,6 +61,11 @@ class RunFolder:
         return self.path / "job_faults"
 
     @property
+    def clocks(self) -> Path:
+        """Folder of the clocks of a library's workers; it exists only if the scenario changes them."""
+        return self.path / "clocks"
+
+    @property
     def locust(self) -> Path:
         """Folder of Locust's own results; it exists only if Locust may take part."""
         return self.path / LOCUST_FOLDER

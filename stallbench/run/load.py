@@ -6,6 +6,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stallbench.injection.worker_clocks import WorkerClocks, are_changed
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.processes.role_command import LOCUST, role_command
 from stallbench.processes.supervisor import Supervisor
@@ -41,6 +42,7 @@ class Load:
         self._documents: dict[str, dict[str, object]] = {}
         """The document of each process, by its name."""
         self._generations: dict[str, int] = {}
+        self._clocks = WorkerClocks(folder.clocks, folder.job_faults) if are_changed(scenario) else None
         self._met: dict[str, set[str]] = {}
         """The workers that have reported each job fault, by its name."""
 
@@ -168,6 +170,12 @@ class Load:
                     self._met.setdefault(message["met"], set()).add(process.name)
         return self._met.get(job_fault, set())
 
+    def set_clocks(self, on: str) -> None:
+        """Set the clocks of the workers ``on`` to what the active faults want; the bench's own workers do that themselves."""
+        if self._clocks is not None:
+            for process in self.named(on):
+                self._clocks.set(process.name)
+
     def running(self, role: str) -> list[Process]:
         """Return the processes of a role that have not ended."""
         return [process for process in self._processes.of_role(role) if process.poll() is None]
@@ -273,6 +281,9 @@ class Load:
         environment: Mapping[str, str] | None = None
         if role == "worker" and (own := find_queue(self._queue.kind).worker_command()):
             command, environment, orderly_exit_codes = own.argv, own.environment_for(name), own.orderly_exit_codes
+            if self._clocks is not None:
+                of_clock, about_clock = self._clocks.prepare(name)
+                environment, document = {**environment, **of_clock}, {**document, **about_clock}
         return self._processes.start(
             name,
             role,

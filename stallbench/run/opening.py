@@ -10,6 +10,7 @@ from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.addresses import ExternalServers
+from stallbench.injection.worker_clocks import are_changed
 from stallbench.observers import ObserverOptions
 from stallbench.processes.reaper import start_reaper
 from stallbench.processes.supervisor import Supervisor
@@ -20,6 +21,7 @@ from stallbench.run.run import Run
 from stallbench.run.status import ending_recorded
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
+from stallbench.setup.libfaketime import require_libfaketime
 
 
 @contextmanager
@@ -38,6 +40,8 @@ def open_run(
     ``aborted`` and raised unchanged. ``is_latest``: whether the name ``latest`` refers to this run.
     """
     find_queue(scenario.queue.kind).require_programs(view.say)
+    if are_changed(scenario):
+        require_libfaketime()
     folder = create_run_folder(scenario, runs, is_latest=is_latest)
     recorder = RunRecorder(folder.record, scenario)
     token = secrets.token_hex(8)

@@ -13,7 +13,7 @@ from tests.libraries.probes import CONTRACT, PROBES
 
 pytestmark = pytest.mark.integration
 
-MODULE = CONTRACT / "javascript" / "stallbench_contract.mjs"
+MODULE = CONTRACT / "javascript" / "stallbench_clock.mjs"
 ORIGIN_IS_WRONG = "Object.defineProperty(performance, 'timeOrigin', { value: performance.timeOrigin + 5000 });"
 IS_SET_LATER = "clock.read(); const now = Date.now; Date.now = () => now() + 3600_000;"
 
@@ -23,7 +23,7 @@ def test_it_is_that_of_the_bench_and_follows_when_it_is_set(tmp_path: Path, befo
     command = PROBES["javascript"](tmp_path)
     script = tmp_path / "clock.mjs"
     script.write_text(
-        f"{before} const {{ WallClock }} = await import('{MODULE}'); const clock = new WallClock(); {after}\n"
+        f"{before} const {{ Clock }} = await import('{MODULE}'); const clock = new Clock({{}}); {after}\n"
         "console.log(String(clock.read())); process.exit(0);\n"
     )
     begin_ns = time.time_ns()

@@ -265,12 +265,14 @@ def test_a_burst_into_a_queue_that_the_workers_of_a_library_do_not_serve_is_repo
     )
 
 
-def test_a_clock_that_the_workers_of_a_library_do_not_take_from_the_bench_is_reported(tmp_path: Path) -> None:
+def test_a_clock_that_cannot_be_changed_is_reported(tmp_path: Path) -> None:
     written, instead, _ = with_fault('{ kind = "clock_skew", on = "worker-1", ahead = "8s" }')
-    assert find_lines(tmp_path, SMALL.replace(written, instead).replace('"que"', '"library:procrastinate"')) == [
-        f'{FAULT}.kind is "clock_skew", but the workers of library:procrastinate use the machine\'s clock, which the bench does not change;'
-        " leave it out, or set queue.kind to one of the bench's own queues"
+    text = SMALL.replace(written, instead)
+    assert find_lines(tmp_path, text.replace('"que"', '"library:river"')) == [
+        f'{FAULT}.kind is "clock_skew", but the workers of library:river are programs in Go, which ask the kernel for the time,'
+        " where the bench cannot change it; leave it out, or set queue.kind to another queue"
     ]
+    assert read(tmp_path, text.replace('"que"', '"library:procrastinate"')).queue.kind == "library:procrastinate"
 
 
 def test_connections_that_a_library_opens_itself_are_reported(tmp_path: Path) -> None:

@@ -22,12 +22,14 @@ final class Faults {
   private final Path folder;
   private final String seed;
   private final Draws draws;
+  private final Clock clock;
   private final Set<String> sent = ConcurrentHashMap.newKeySet();
 
   record Fault(String name, Document content) {}
 
-  Faults(Document document, Draws draws) {
+  Faults(Document document, Draws draws, Clock clock) {
     this.draws = draws;
+    this.clock = clock;
     worker = document.text("name");
     workS = document.number("work_s", 0);
     folder = document.text("job_faults") == null ? null : Path.of(document.text("job_faults"));
@@ -80,6 +82,9 @@ final class Faults {
 
   private boolean affects(Fault each, String payload) {
     Document fault = each.content;
+    if (fault.number("clock_offset_s", 0) != 0) {
+      return clock.isOff();
+    }
     if (!fault.is("kills") && !fault.is("fails") && fault.number("takes_s", -1) < 0) {
       return false;
     }

@@ -41,6 +41,10 @@ public final class Messages {
       return content.get(key) instanceof Number number ? number.doubleValue() : otherwise;
     }
 
+    boolean has(String key) {
+      return content.get(key) != null;
+    }
+
     public boolean is(String key) {
       return Boolean.TRUE.equals(content.get(key));
     }

@@ -4,7 +4,6 @@ import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.time.Instant;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.zip.CRC32;
@@ -18,6 +17,7 @@ public final class Recorder {
   private final String name;
   private final boolean waits;
   private final FileOutputStream log;
+  private final Clock clock;
   private final Faults faults;
   private final Crashes crashes;
   private final CountDownLatch go = new CountDownLatch(1);
@@ -28,7 +28,8 @@ public final class Recorder {
     waits = document.is("wait_for_go");
     log = new FileOutputStream(document.text("events"), true);
     Draws draws = new Draws();
-    faults = new Faults(document, draws);
+    clock = new Clock(document);
+    faults = new Faults(document, draws, clock);
     crashes = new Crashes(name, faults, draws);
     if (waits) {
       Signal.handle(new Signal("USR1"), signal -> go.countDown());
@@ -45,10 +46,8 @@ public final class Recorder {
 
   /** Appends an event of stallbench.records.events. */
   public void write(String event, long job, String attempt, String detail) {
-    Instant wall = Instant.now();
-    long wallNs = Math.addExact(wall.getEpochSecond() * 1_000_000_000L, wall.getNano());
     String text = String.valueOf(detail).replace(',', ';').replaceAll("\\s+", " ");
-    String line = "%d,%d,%s,%s,%d,%s,,,%s\n".formatted(wallNs, System.nanoTime(), name, event, job, attempt, text);
+    String line = "%d,%d,%s,%s,%d,%s,,,%s\n".formatted(clock.read(), System.nanoTime(), name, event, job, attempt, text);
     try {
       log.write(line.getBytes(StandardCharsets.UTF_8));
     } catch (IOException error) {

@@ -8,6 +8,7 @@ import readline from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import zlib from "node:zlib";
 
+import { Clock } from "./stallbench_clock.mjs";
 import { Faults, JobFailed, JobsRefused, send } from "./stallbench_faults.mjs";
 
 export { JobFailed, JobsRefused, send };
@@ -28,38 +29,12 @@ export function dsn({ user, password, host, port, database }) {
   return `postgresql://${account}:${secret}@${host}:${port}/${name}`;
 }
 
-/**
- * Reads the wall clock in nanoseconds. Node has it in milliseconds only, or as `performance.timeOrigin`, which is ahead by as long as the process
- * stood still while Node started. So its distance to the monotonic clock is narrowed down, and again when it has changed.
- */
-export class WallClock {
-  read() {
-    const mono_ns = process.hrtime.bigint();
-    const ahead_ms = (mono_ns + (this.offset_ns ?? 0n)) / 1_000_000n - BigInt(Date.now());
-    if (ahead_ms < -1n || ahead_ms > 0n) this.findOffset();
-    return process.hrtime.bigint() + this.offset_ns;
-  }
-
-  findOffset() {
-    const end_ns = process.hrtime.bigint() + 20_000_000n;
-    let low_ns, high_ns, before_ns, after_ns;
-    do { // the wall clock was at this millisecond at some time between the two readings
-      before_ns = process.hrtime.bigint();
-      const wall_ns = BigInt(Date.now()) * 1_000_000n;
-      after_ns = process.hrtime.bigint();
-      if (low_ns === undefined || wall_ns - after_ns > low_ns) low_ns = wall_ns - after_ns;
-      if (high_ns === undefined || wall_ns + 1_000_000n - before_ns < high_ns) high_ns = wall_ns + 1_000_000n - before_ns;
-    } while (high_ns - low_ns > 2_000n && after_ns < end_ns);
-    this.offset_ns = low_ns;
-  }
-}
-
 /** Records what the worker does, one line for each event; each line is one write, which reaches the kernel before it returns. */
 export class Recorder {
   constructor(document) {
     this.name = document.name;
-    this.clock = new WallClock();
-    this.faults = new Faults(document);
+    this.clock = new Clock(document);
+    this.faults = new Faults(document, this.clock);
     this.log = fs.openSync(document.events, "a");
     this.go = document.wait_for_go ? new Promise((resolve) => process.once("SIGUSR1", resolve)) : Promise.resolve();
   }

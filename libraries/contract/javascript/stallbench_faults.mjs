@@ -26,7 +26,8 @@ function draw(seed, nth, share) {
 
 /** The job faults that a worker meets. */
 export class Faults {
-  constructor(document) {
+  constructor(document, clock) {
+    this.clock = clock;
     this.name = document.name;
     this.seed = document.seed ?? 1;
     this.work_s = document.work_s ?? 0;
@@ -84,8 +85,9 @@ export class Faults {
     return active;
   }
 
-  /** Whether a job fault affects a job, by its mark and its share. */
+  /** Whether a job fault affects a job, by its mark and its share, or the clock of this process. */
   affects(payload, name, fault) {
+    if (fault.clock_offset_s) return this.clock.isOff();
     if (!fault.kills && !fault.fails && fault.takes_s === null) return false;
     if (fault.mark !== null && JSON.parse(payload).mark !== fault.mark) return false;
     return fault.share >= 1 || draw(`${this.seed} ${name}`, this.count(name), fault.share);

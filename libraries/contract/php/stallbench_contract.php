@@ -5,6 +5,7 @@
 
 namespace Stallbench;
 
+require_once __DIR__ . '/stallbench_clock.php';
 require_once __DIR__ . '/stallbench_faults.php';
 
 /** Returns the document: the first line of standard input. */
@@ -22,12 +23,14 @@ function codeOf(\Throwable $error): string {
 class Recorder {
     private $log;
     private bool $waits;
+    private Clock $clock;
     private Faults $faults;
 
     public function __construct(private array $document) {
         $this->log = fopen($document['events'], 'a');
         stream_set_write_buffer($this->log, 0);
-        $this->faults = new Faults($document);
+        $this->clock = new Clock($document);
+        $this->faults = new Faults($document, $this->clock);
         $this->waits = $document['wait_for_go'] ?? false;
         if ($this->waits) pcntl_sigprocmask(SIG_BLOCK, [SIGUSR1]);
     }
@@ -41,8 +44,7 @@ class Recorder {
     /** Appends an event of `stallbench.records.events`. */
     public function write(string $event, int|string $job = '', int|string $attempt = '', string $detail = ''): void {
         $text = trim(preg_replace('/\s+/', ' ', str_replace(',', ';', $detail)));
-        $wall_ns = sprintf('%.0f', microtime(true) * 1e6) . '000';
-        $line = implode(',', [$wall_ns, hrtime(true), $this->document['name'], $event, $job, $attempt, '', '', $text]) . "\n";
+        $line = implode(',', [$this->clock->read(), hrtime(true), $this->document['name'], $event, $job, $attempt, '', '', $text]) . "\n";
         if (fwrite($this->log, $line) !== strlen($line)) throw new \RuntimeException('a record was not written whole; is the disk full?');
         if ($event === 'completed') $this->faults->pass('after_completion_acknowledged', $job);
     }

@@ -26,7 +26,7 @@ class Faults {
     private array $met = [];
     private array $counts = [];
 
-    public function __construct(private array $document) {
+    public function __construct(private array $document, private Clock $clock) {
         $this->name = $document['name'];
         $this->folder = $document['job_faults'] ?? '';
     }
@@ -79,8 +79,9 @@ class Faults {
         return $active;
     }
 
-    /** Whether a job fault affects a job, by its mark and its share. */
+    /** Whether a job fault affects a job, by its mark and its share, or the clock of this process. */
     private function affects(string $payload, string $name, array $fault): bool {
+        if ($fault['clock_offset_s']) return $this->clock->isOff();
         $affects = $fault['kills'] || $fault['fails'] || $fault['takes_s'] !== null;
         $is_marked = $fault['mark'] === null || (json_decode($payload, true)['mark'] ?? null) === $fault['mark'];
         $seed = ($this->document['seed'] ?? 1) . " $name";

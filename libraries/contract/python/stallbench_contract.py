@@ -12,6 +12,7 @@ import time
 import zlib
 from urllib.parse import quote
 
+from stallbench_clock import Clock
 from stallbench_faults import Faults, JobFailedError, JobsRefusedError, send
 
 
@@ -31,7 +32,8 @@ class Recorder:
 
     def __init__(self, document):
         """Open the event log that the document names."""
-        self.name, self.wait, self.faults = document["name"], document.get("wait_for_go"), Faults(document)
+        self.name, self.wait, self.clock = document["name"], document.get("wait_for_go"), Clock(document)
+        self.faults = Faults(document, self.clock)
         self.log = os.open(document["events"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         if self.wait:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
@@ -45,7 +47,7 @@ class Recorder:
     def write(self, event, job="", attempt="", detail=""):
         """Append an event of `stallbench.records.events`."""
         text = " ".join(str(detail).replace(",", ";").split())
-        line = f"{time.time_ns()},{time.monotonic_ns()},{self.name},{event},{job},{attempt},,,{text}\n".encode()
+        line = f"{self.clock.read()},{time.monotonic_ns()},{self.name},{event},{job},{attempt},,,{text}\n".encode()
         if os.write(self.log, line) != len(line):
             raise OSError("a record was not written whole; is the disk full?")
         if event == "completed":

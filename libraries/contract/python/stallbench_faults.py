@@ -25,16 +25,20 @@ class JobsRefusedError(Exception):
 
 
 def send(**message):
-    """Send the bench a message: one JSON object on one line of standard output."""
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+    """Send the bench a message: one JSON object on one line of standard output.
+
+    That of the process: a library may redirect `sys.stdout` to its log, as Celery does.
+    """
+    sys.__stdout__.write(json.dumps(message) + "\n")
+    sys.__stdout__.flush()
 
 
 class Faults:
     """The job faults that a worker meets."""
 
-    def __init__(self, document):
+    def __init__(self, document, clock):
         """Read the folder that the document names; without one there are no job faults."""
+        self.clock = clock
         self.name, self.seed, self.work_s = document["name"], document.get("seed", 1), document.get("work_s", 0.0)
         self.folder = Path(document["job_faults"]) if document.get("job_faults") else None
         self.met, self.counts, self.lock = set(), Counter(), threading.Lock()
@@ -81,7 +85,9 @@ class Faults:
                 yield path.stem, fault
 
     def affects(self, payload, name, fault):
-        """Whether a job fault affects a job, by its mark and its share."""
+        """Whether a job fault affects a job, by its mark and its share, or the clock of this process."""
+        if fault["clock_offset_s"]:
+            return self.clock.is_off()
         if not (fault["kills"] or fault["fails"] or fault["takes_s"] is not None):
             return False
         is_marked = fault["mark"] is None or json.loads(payload).get("mark") == fault["mark"]

@@ -3,6 +3,7 @@
 
 require "json"
 require "zlib"
+require_relative "stallbench_clock"
 require_relative "stallbench_faults"
 
 module Stallbench
@@ -15,7 +16,8 @@ module Stallbench
   class Recorder
     def initialize(document)
       @name = document["name"]
-      @faults = Faults.new(document)
+      @clock = Clock.new(document)
+      @faults = Faults.new(document, @clock)
       @log = File.open(document["events"], File::WRONLY | File::APPEND | File::CREAT, 0o644)
       return unless document["wait_for_go"]
 
@@ -35,9 +37,8 @@ module Stallbench
 
     # Appends an event of `stallbench.records.events`.
     def write(event, job = "", attempt = "", detail = "")
-      wall_ns = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
       mono_ns = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
-      line = "#{[wall_ns, mono_ns, @name, event, job, attempt, "", "", detail.tr(",", ";").split.join(" ")].join(",")}\n"
+      line = "#{[@clock.read, mono_ns, @name, event, job, attempt, "", "", detail.tr(",", ";").split.join(" ")].join(",")}\n"
       raise IOError, "a record was not written whole; is the disk full?" if @log.syswrite(line) != line.bytesize
 
       @faults.pass("after_completion_acknowledged", job) if event == "completed"

@@ -28,7 +28,8 @@ module Stallbench
 
   # The job faults that a worker meets.
   class Faults
-    def initialize(document)
+    def initialize(document, clock)
+      @clock = clock
       @name = document["name"]
       @seed = document["seed"] || 1
       @work_s = document["work_s"] || 0
@@ -86,8 +87,9 @@ module Stallbench
       found.select { |_, fault| fault["on"] == "workers" || "#{@name}-".start_with?("#{fault["on"]}-") }
     end
 
-    # Whether a job fault affects a job, by its mark and its share.
+    # Whether a job fault affects a job, by its mark and its share, or the clock of this process.
     def affects?(payload, name, fault)
+      return @clock.off? if fault["clock_offset_s"] != 0
       return false unless fault["kills"] || fault["fails"] || fault["takes_s"]
       return false unless fault["mark"].nil? || JSON.parse(payload)["mark"] == fault["mark"]
 
