@@ -82,7 +82,7 @@ def render(observation: Observation) -> RenderableType:
         parts.append(Text.assemble((" GONE ", _STYLES[Severity.CRITICAL]), f" The server cannot be read: {observation.gone}"))
         return Group(*parts)
     if not observation.findings:
-        parts += [Text("Nothing that would slow a queue down was found.", style="bold green"), Text()]
+        parts += [_nothing_found(observation), Text()]
     for finding in observation.findings:
         parts += [_finding(finding), Text()]
     for section in observation.sections:
@@ -90,6 +90,14 @@ def render(observation: Observation) -> RenderableType:
     if observation.unseen:
         parts += [Text("Cannot see", style="bold"), *(Padding(_unseen(one), (0, 0, 0, 2)) for one in observation.unseen)]
     return Group(*parts)
+
+
+def _nothing_found(observation: Observation) -> Text:
+    """Return the headline of a report without findings, which is no all-clear if something cannot be seen."""
+    nothing = "Nothing that would slow a queue down was found"
+    if not observation.unseen:
+        return Text(f"{nothing}.", style="bold green")
+    return Text(f"{nothing}, but not everything can be seen; the last lines say what is missing.", style="bold yellow")
 
 
 def list_changes(before: Observation, now: Observation) -> list[str]:

@@ -242,6 +242,7 @@ def test_an_empty_database_has_no_queue_and_no_findings(database: TestDatabase) 
     observation = look_at(database.direct)
     assert not [one for one in observation.findings if one.severity is Severity.CRITICAL]
     assert "No queue table was recognised" in text_of(section_of(observation, "Queues"))
+    assert "no queue table was recognised" in cannot_see(observation), "a report without findings is no all-clear"
 
 
 def test_a_locked_queue_table_delays_neither_the_look_nor_the_lock(que: TestDatabase, open_connection: OpenConnection) -> None:

@@ -139,9 +139,10 @@ def test_a_count_that_takes_too_long_is_given_up(river: Endpoint, monkeypatch: p
 
 def test_a_table_that_the_user_names_is_counted_even_if_no_library_has_it(river: Endpoint) -> None:
     fill(river, "CREATE TABLE own_jobs AS SELECT generate_series(1, 7) AS n")
-    observation = look_at(river, tables=("own_jobs", "no_such_table"))
+    observation = look_at(river, tables=("own_jobs", "no_such_table", "no_such_schema.jobs"))
     assert [row[:2] for row in section_of(observation, "Queues").rows] == [("unknown queue (public.own_jobs)", "7")]
-    assert "table no_such_table: there is no such table" in cannot_see(observation)
+    for name in ("no_such_table", "no_such_schema.jobs"):
+        assert f"table {name}: there is no such table" in cannot_see(observation)
 
 
 def test_a_policy_cannot_make_a_count_wrong(river: Endpoint) -> None:

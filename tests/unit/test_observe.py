@@ -147,6 +147,19 @@ def test_the_worst_finding_is_at_the_top_of_the_page_and_its_statement_is_whole(
     assert text.index("CRITICAL") < text.index("NOTE")
 
 
+def test_a_report_without_findings_is_an_all_clear_only_if_everything_can_be_seen() -> None:
+    console = Console(width=200, record=True, force_terminal=False)
+    unseen = Unseen(what="other users' sessions", why="the user is not a member of pg_monitor")
+    with console.capture() as capture:
+        console.print(render(observed()))
+        console.print(render(Observation(at=datetime(2026, 1, 1, 3, 0, tzinfo=UTC), title="app", unseen=(unseen,))))
+    headlines = [line.rstrip() for line in capture.get().splitlines() if line.startswith("Nothing")]
+    assert headlines == [
+        "Nothing that would slow a queue down was found.",
+        "Nothing that would slow a queue down was found, but not everything can be seen; the last lines say what is missing.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.04, "0.0 s"), (59, "59 s"), (150, "2 min"), (7300, "2 h 1 min"), (200_000, "2 d 7 h"), (None, "?")]
 )

@@ -109,8 +109,9 @@ class QueuesSubject(Subject):
             )
             if sentence
         )
-        if not self.tables:
+        if not self.tables and not self._missing:
             sentences = ("No queue table was recognised; name it with --table SCHEMA.TABLE.",)
+            unseen.append(Unseen(what=self.what, why="no queue table was recognised in this database"))
         return Section(
             title="Queues",
             columns=("queue", "ready", "change", "oldest ready", "running", "longest", "overdue for rescue") if rows else (),

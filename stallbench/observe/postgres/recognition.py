@@ -63,7 +63,7 @@ def find_queue_tables(server: Any) -> list[QueueTable]:
 
 def find_named_table(server: Any, name: str) -> QueueTable | None:
     """Return the table that the user named, with its schema or in ``public``; none if there is no such table."""
-    for candidate in (name, f"public.{name}"):
+    for candidate in (name,) if "." in name else (name, f"public.{name}"):
         if rows := server.execute(_CANDIDATES.format(condition=_BY_OID), (candidate,)).fetchall():
             return _read(rows[0])
     return None
