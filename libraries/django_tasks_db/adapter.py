@@ -75,10 +75,15 @@ def produce():
     serve_batches(enqueue)
 
 
+def prune():
+    """Run the command that deletes results which are 14 days old or older."""
+    call_command("prune_db_task_results")
+
+
 def install():
     """Create the tables by Django's migrations."""
     call_command("migrate", verbosity=0)
 
 
 if __name__ == "__main__":
-    {"install": install, "produce": produce, "work": work}[verb]()
+    {"install": install, "produce": produce, "work": work, "prune": prune}[verb]()

@@ -7,6 +7,7 @@ import threading
 import dramatiq
 import psycopg2
 from dramatiq_pg import PostgresBroker, generate_init_sql
+from dramatiq_pg.broker import purge
 from stallbench_contract import Recorder, dsn, read_document, serve_batches
 
 
@@ -82,6 +83,12 @@ def produce(document):
     serve_batches(lambda jobs: [execute.send(job) for job in jobs])
 
 
+def prune(document):
+    """Do what the command `dramatiq-pg purge` does: delete messages that ended 30 days ago or earlier."""
+    with psycopg2.connect(dsn(document["endpoint"])) as connection, connection.cursor() as cursor:
+        purge(cursor)
+
+
 def install(document):
     """Create the schema."""
     with psycopg2.connect(dsn(document["endpoint"])) as connection, connection.cursor() as cursor:
@@ -89,4 +96,4 @@ def install(document):
 
 
 if __name__ == "__main__":
-    {"install": install, "produce": produce, "work": work}[sys.argv[1]](read_document())
+    {"install": install, "produce": produce, "work": work, "prune": prune}[sys.argv[1]](read_document())

@@ -72,6 +72,7 @@ async def work(document):
         queues={name: {"limit": options["limit"], "debounce_interval": options["debounce_interval"]} for name in served},
         stager={"interval": options["stage_interval"]},
         lifeline={"rescue_after": options["rescue_after"], "interval": options["rescue_interval"]},
+        pruner={"interval": options["prune_interval"], "limit": options["prune_limit"]},
     )
     Execute.recorder.ready()
     async with node:

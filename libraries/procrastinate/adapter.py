@@ -73,6 +73,12 @@ def produce(document):
         serve_batches(enqueue)
 
 
+async def prune(document):
+    """Delete jobs that ended more than 72 hours ago: what the task `remove_old_jobs` does, with the documentation's `max_hours`."""
+    async with make_app(document).open_async() as app:
+        await app.job_manager.delete_old_jobs(nb_hours=72)
+
+
 def install(document):
     """Create the schema."""
     with make_app(document).open() as app:
@@ -88,3 +94,5 @@ if __name__ == "__main__":
             produce(document)
         case "work":
             asyncio.run(work(document))
+        case "prune":
+            asyncio.run(prune(document))

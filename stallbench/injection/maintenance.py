@@ -52,6 +52,8 @@ class MaintenanceInjection(Injection):
                 "endpoint": self._context.cluster.server(self.record.on).direct.with_password(),
                 "options": self.record.options,
                 "tables": self._context.queue.tables,
+                "queue": self._context.queue.kind,
+                "queue_options": self._context.queue.options,
             },
             log=self._context.folder.logs / f"{self.record.name}.log",
             ready=True,

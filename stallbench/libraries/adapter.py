@@ -1,4 +1,4 @@
-"""Runs the verbs of an adapter that the bench waits for: ``install``, and ``produce``, which answers each batch.
+"""Runs the verbs of an adapter that the bench waits for: ``install``, ``prune``, and ``produce``, which answers each batch.
 
 The verb ``work`` is a worker process of the run: `stallbench.run.load` starts it with the command of `stallbench.queues.library_queue`.
 """
@@ -49,9 +49,20 @@ def install_tables(library: Library, document: bytes, environment: Mapping[str, 
 
     ``environment``: variables besides those of its language.
     """
+    _carry_out("install", "create its tables", library, document, environment, within_s=_INSTALL_S)
+
+
+def prune_jobs(library: Library, document: bytes, environment: Mapping[str, str]) -> None:
+    """Let the library's command delete old completed jobs, however long that takes; parameters and errors as `install_tables`."""
+    _carry_out("prune", "delete completed jobs", library, document, environment, within_s=None)
+
+
+def _carry_out(
+    verb: str, what: str, library: Library, document: bytes, environment: Mapping[str, str], *, within_s: float | None
+) -> None:
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            command_of(library, "install"),
+            command_of(library, verb),
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -60,19 +71,15 @@ def install_tables(library: Library, document: bytes, environment: Mapping[str, 
             preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
         )
         try:
-            process.communicate(document, timeout=_INSTALL_S)
+            process.communicate(document, timeout=within_s)
         except subprocess.TimeoutExpired:
-            raise NotCarriedOutError(
-                f"{library.title} did not create its tables within {_INSTALL_S:.0f} s{_tail(output)}"
-            ) from None
+            raise NotCarriedOutError(f"{library.title} did not {what} within {within_s:.0f} s{_tail(output)}") from None
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # what it has started as well
             process.wait()
         if process.returncode != 0:
-            raise NotCarriedOutError(
-                f"{library.title} could not create its tables (exit code {process.returncode}){_tail(output)}"
-            )
+            raise NotCarriedOutError(f"{library.title} could not {what} (exit code {process.returncode}){_tail(output)}")
 
 
 class AdapterProducer:

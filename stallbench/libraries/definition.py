@@ -95,6 +95,19 @@ class OtherJobs(_Part):
     remove: str = Field(description="deletes them")
 
 
+class CompletedJobs(_Part):
+    """SQL by which the bench fills the library's table with completed jobs, on PostgreSQL."""
+
+    add: str = Field(
+        pattern=r"%\(count\)s",
+        description="adds %(count)s jobs as the library leaves them when they are completed, but so long ago that it deletes them; executed several times",
+    )
+    count: str = Field(description="returns how many of them there are")
+    deleted_by: Literal["workers", "command", "nothing"] = Field(
+        description="workers: by themselves; command: the user runs it, and the adapter as its verb prune; nothing: never"
+    )
+
+
 class AdvisoryLocks(_Part):
     """PostgreSQL's advisory locks that a session of a worker needs."""
 
@@ -139,7 +152,7 @@ class Library(_Part):
     indexes: tuple[str, ...] = Field(default=(), strict=False)
     claim_pattern: str = Field(description="regular expression that finds its claim statement, see `Queue.claim_pattern`")
     command: tuple[str, ...] = Field(
-        min_length=1, strict=False, description="starts the adapter; a verb follows: install, produce, work"
+        min_length=1, strict=False, description="starts the adapter; a verb follows: install, produce, work, prune"
     )
     python_at_least: str | None = Field(
         default=None, description="oldest version of Python in which it runs, like 3.12; if none, the bench's is new enough"
@@ -159,6 +172,7 @@ class Library(_Part):
         description="jobs of another queue in the same table",
     )
     no_other_jobs: str = Field(default="", description="why there is no `other_jobs`")
+    completed_jobs: CompletedJobs | None = Field(default=None, description="jobs that were completed long ago, if it keeps them")
     advisory_locks: AdvisoryLocks | None = None
     second_queue: str = Field(
         default="",
@@ -209,6 +223,12 @@ class Library(_Part):
             raise ValueError(f"not_on: {', '.join(sorted(both))} is one of engines; expected an engine on which it does not run")
         if unknown := set(self.not_on).difference(ENGINES):
             raise ValueError(f"not_on: there is no engine {', '.join(sorted(unknown))}; expected {', '.join(ENGINES)}")
+        return self
+
+    @model_validator(mode="after")
+    def _require_that_completed_jobs_are_kept(self) -> Library:
+        if self.completed_jobs and self.retention and not self.retention.kept:
+            raise ValueError("completed_jobs: retention.kept is false; expected true, or no completed_jobs")
         return self
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from stallbench.engines import driver_of
+from stallbench.errors import NotCarriedOutError
 from stallbench.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.processes.reconnection import reconnect
 from stallbench.processes.role import Stop, read_document, run_role, send_message
@@ -41,6 +42,8 @@ def main() -> None:
             error_text = f"{driver.code(error)}: {driver.describe(error)}"
             driver.close(connection)
             connection = reconnect(open_connection, stop)
+        except NotCarriedOutError as error:
+            error_text = str(error)
         busy_s = round(time.monotonic() - began_s, 3)
         send_message(iteration={"t_ns": began_ns, "busy_s": busy_s, "actions": actions, "error": error_text})
         stop.wait(options.every_s)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.engines import Engine
 from stallbench.exposition import Exposure
+from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.duration import Duration
 
@@ -33,6 +34,8 @@ class TaskDocument(BaseModel):
     endpoint: Endpoint = Field(description="how to connect to the server, not through the proxy")
     options: dict[str, object] = Field(default={}, description="options of the task, as in a scenario")
     tables: tuple[str, ...] = Field(default=(), description="the queue's tables")
+    queue: str = Field(default="", description="kind of the queue")
+    queue_options: dict[str, object] = Field(default={}, description="options of the queue, as in a scenario")
     expose: Exposure | None = Field(
         default=None, description="ignored: every process gets this key, but maintenance exposes no metrics"
     )
@@ -67,6 +70,11 @@ class Task(ABC, Generic[OptionsT]):
     on_external: ClassVar[Literal["always", "never"]] = "always"
     """Whether it may run on servers that the bench did not start."""
     options_type: ClassVar[type[TaskOptions]] = TaskOptions
+
+    @classmethod
+    def find_issue(cls, queue: type[Queue[Any]]) -> str | None:
+        """Find why it cannot run for the queue: what follows ``kind`` in the user's line; none if it can."""
+        return None
 
     def __init__(self, document: TaskDocument, options: OptionsT) -> None:
         """Prepare; nothing runs yet."""

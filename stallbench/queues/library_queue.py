@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model
 
@@ -17,28 +17,27 @@ from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.crash_points import LIBRARY_WORKER_POINTS
-from stallbench.libraries import DEFINITION, Library, find_library
-from stallbench.libraries.adapter import AdapterError, AdapterProducer, JobsRefusedError, install_tables
-from stallbench.libraries.definition import Option, OtherJobs
+from stallbench.libraries import DEFINITION, find_library
+from stallbench.libraries.adapter import AdapterError, AdapterProducer, JobsRefusedError, install_tables, prune_jobs
+from stallbench.libraries.definition import Option
 from stallbench.libraries.installation import command_of, environment_of, require_installed
+from stallbench.queues.completed_jobs import RETAINED
 from stallbench.queues.library_jobs import find_preconditions, make_arguments, take_numbers
-from stallbench.queues.other_jobs import HasOtherJobs
+from stallbench.queues.library_rows import LibraryRows, explain_lack_of_completed_jobs, explain_lack_of_prune_command, options_of
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Precondition, Promise, Queue, QueueOptions, RefusedError
 from stallbench.queues.second_queue import SECOND_QUEUE, HasSecondQueue
 from stallbench.queues.worker_command import WorkerCommand, name_connections
 from stallbench.records.endpoint import Endpoint
 
-_OTHER_JOBS_AT_ONCE = 20_000
 _RETURNS = {
     "backlog": "one row: the ready jobs, and the age of the oldest in seconds or null",
     "snapshot": "for each job its number, and whether a worker has it",
 }
 
 
-class LibraryQueue(Queue[QueueOptions], HasOtherJobs, HasSecondQueue):
+class LibraryQueue(LibraryRows, Queue[QueueOptions], HasSecondQueue):
     """A library through its adapter. Subclasses are made by `load_library_queue`."""
 
-    library: ClassVar[Library]
     options_type = QueueOptions
     puts_off_failed = False
     claims_survive_connection = True
@@ -60,7 +59,7 @@ class LibraryQueue(Queue[QueueOptions], HasOtherJobs, HasSecondQueue):
     @classmethod
     def find_option_issue(cls, options: QueueOptions, engine: str) -> tuple[str, str] | None:
         """Find an option that the library does not have on the engine."""
-        for name, option in cls.library.options.items():
+        for name, option in options_of(cls.library).items():
             value = getattr(options, name)
             if option.engines and engine not in option.engines and value != option.default:
                 return name, f" is {json.dumps(value)}, which {cls.library.title} has only on {', '.join(option.engines)}"
@@ -99,7 +98,10 @@ class LibraryQueue(Queue[QueueOptions], HasOtherJobs, HasSecondQueue):
         )
 
     def install(self) -> None:
-        """Let the library create its tables, and try the definition's statements on them; raises `NotCarriedOutError` if one of these fails."""
+        """Let the library create its tables, try the definition's statements on them, and add the completed jobs of the option `retained`.
+
+        Raises `NotCarriedOutError` if one of these fails.
+        """
         install_tables(self.library, self._document(), name_connections(self._name))
         for purpose, check in (("backlog", self.backlog), ("snapshot", self.is_drained)):
             try:
@@ -108,6 +110,13 @@ class LibraryQueue(Queue[QueueOptions], HasOtherJobs, HasSecondQueue):
                 raise NotCarriedOutError(
                     f"{self.library.folder / DEFINITION}: sql.{purpose} failed: {str(error).strip()}"
                 ) from error
+        if retained := getattr(self.options, RETAINED, 0):
+            self.add_completed_jobs(retained)
+            self._driver.settle(self.connection, self.tables)
+
+    def prune(self) -> None:
+        """Run the library's command; raises `NotCarriedOutError` if it fails."""
+        prune_jobs(self.library, self._document(), name_connections(self._name))
 
     def prepare_to_enqueue(self) -> None:
         """Start the library's producer: the runtime of its language may need seconds to start."""
@@ -177,33 +186,6 @@ class LibraryQueue(Queue[QueueOptions], HasOtherJobs, HasSecondQueue):
             except (TypeError, ValueError):
                 raise self._unexpected("snapshot", row) from None
 
-    def add_other_jobs(self, count: int, state: str) -> None:
-        """Add them by the definition's statement, in transactions of a moderate size."""
-        assert state in self.other_job_states
-        for begin in range(0, count, _OTHER_JOBS_AT_ONCE):
-            self.connection.execute(self._other_jobs.ready, {"count": min(_OTHER_JOBS_AT_ONCE, count - begin)})
-
-    def count_other_jobs(self) -> int:
-        """Count them by the definition's statement; raises `NotCarriedOutError` if it returns something else."""
-        rows = self.connection.execute(self._other_jobs.count).fetchall()
-        try:
-            ((number,),) = rows
-            return int(number)
-        except (TypeError, ValueError):
-            expected = "one row with the number of these jobs"
-            raise NotCarriedOutError(
-                f"{self.library.folder / DEFINITION}: other_jobs.count returned {rows}; expected {expected}"
-            ) from None
-
-    def remove_other_jobs(self) -> None:
-        """Delete them by the definition's statement."""
-        self.connection.execute(self._other_jobs.remove)
-
-    @property
-    def _other_jobs(self) -> OtherJobs:
-        assert self.library.other_jobs is not None
-        return self.library.other_jobs
-
     @property
     def _driver(self) -> Any:
         assert self._endpoint is not None, "the queue was introduced to its server"
@@ -245,7 +227,7 @@ class LibraryQueue(Queue[QueueOptions], HasOtherJobs, HasSecondQueue):
 def load_library_queue(kind: str) -> type[LibraryQueue]:
     """Return the queue ``library:<name>``; raises `stallbench.libraries.LibraryError`."""
     library = find_library(kind.removeprefix(LIBRARY_PREFIX))
-    fields: dict[str, Any] = {name: _field(option) for name, option in library.options.items()}
+    fields: dict[str, Any] = {name: _field(option) for name, option in options_of(library).items()}
     expires = any(option.role == "expiry" for option in library.options.values())
     return type(
         f"Library_{library.name}",
@@ -265,6 +247,8 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "indexes": library.indexes,
             "other_job_states": ("ready",) if library.other_jobs else (),
             "no_other_jobs": library.no_other_jobs or "its definition has no other_jobs",
+            "no_completed_jobs": explain_lack_of_completed_jobs(library),
+            "no_prune_command": explain_lack_of_prune_command(library),
             "claim_pattern": library.claim_pattern,
             "used_job_fields": frozenset(["key"] * bool(library.unique_jobs) + ["queue"] * bool(library.second_queue)),
             "second_queue": library.second_queue,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from stallbench.maintenance import find_maintenance_kinds
+from stallbench.queues import NoQueueError, Queue, find_queue
 from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
@@ -30,6 +32,15 @@ def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
         if choice.on not in fit:
             yield make_target_issue(path, choice.on, fit)
         yield from _find_phase_issues(content, path, choice)
+        if (queue := _find_queue(content)) and (problem := kind.find_issue(queue)):
+            yield ValidationIssue((*path, "kind"), problem)
+
+
+def _find_queue(content: Content) -> type[Queue[Any]] | None:
+    try:
+        return find_queue(content.queue.kind) if content.queue else None
+    except NoQueueError:
+        return None
 
 
 def _find_phase_issues(content: Content, path: KeyPath, choice: MaintenanceChoice) -> Iterator[ValidationIssue]:

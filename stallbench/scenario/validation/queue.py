@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.libraries import list_names
 from stallbench.queues import NoQueueError, find_queue, find_queues
+from stallbench.queues.completed_jobs import RETAINED, HasCompletedJobs
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.scenario.database import Database
 from stallbench.scenario.validation.content import Content, valid
@@ -41,7 +42,11 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
     issues = find_key_and_value_issues(
         chosen.options_type, queue.options, under=("queue",), of=queue.kind, also_allowed=queue.list_keys()
     )
-    yield from issues
+    for issue in issues:
+        if issue.path == ("queue", RETAINED) and issubclass(chosen, HasCompletedJobs) and chosen.no_completed_jobs:
+            yield ValidationIssue(issue.path, f" is {show_value(queue.options[RETAINED])}, but {chosen.no_completed_jobs}")
+        else:
+            yield issue
     if not issues and isinstance(engine, str) and engine in chosen.engines:
         found = chosen.find_option_issue(chosen.options_type.model_validate(queue.options), engine)
         if found:
