@@ -205,3 +205,16 @@ def test_no_worker_takes_the_jobs_of_another_queue_in_the_same_table(bench: Benc
     assert fault["evidence"]["jobs"] == 25_000
     assert fault["verified_gone_ns"], "all were still there, and were removed"
     assert read_table(bench.folder(), "conservation").set_index("state")["jobs"].get("lost", 0) == 0
+
+
+@pytest.mark.libraries
+def test_the_deletion_of_completed_jobs_by_the_library_itself_is_judged(bench: Bench) -> None:
+    require_installed(find_library("pg_boss"), print)
+    queue = 'queue={kind="library:pg_boss",retained=20000,supervise_interval=15}'
+    durations = {"warmup": "2s", "retained": "5s", "deletion": "25s", "deleted": "5s"}
+    changes = (queue, *(f"phases.{phase}.duration={text}" for phase, text in durations.items()))
+    ended = bench.run("run", "retention", "--variant", "library", *(f"--set={change}" for change in changes))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    (expected,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "expectations"]
+    assert (expected["subject"], expected["result"]) == ("live_tuples.last in deleted", "pass")
+    assert bench.record()["queue"]["options"]["retained"] == 20_000

@@ -16,6 +16,7 @@ from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun, faulty_run
+from tests.integration.test_library_retention import count_rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.libraries]
 
@@ -43,12 +44,25 @@ def retaining_run(tmp_path: Path, name: str) -> Iterator[tuple[FaultyRun, Librar
             yield run, queue
 
 
+def count_live(queue: LibraryQueue) -> int:
+    """Rows of the library's tables, by the server's statistics."""
+    live = "SELECT sum(n_live_tup) FROM pg_stat_user_tables WHERE relid = ANY(%s::regclass[])"
+    ((count,),) = queue.connection.execute(live, [list(queue.tables)]).fetchall()
+    return int(count)
+
+
+def count_all(queue: LibraryQueue) -> int:
+    """Rows of the library's tables."""
+    return sum(count_rows(queue.connection, table) for table in queue.tables)
+
+
 @pytest.mark.parametrize("name", [name for name, by in BY.items() if by != "workers"])
 def test_completed_jobs_stay_and_are_not_executed_until_a_command_deletes_them(tmp_path: Path, name: str) -> None:
     with retaining_run(tmp_path, name) as (run, queue):
         run.wait_until_jobs_complete(50)
         run.load.stop()
         assert queue.count_completed_jobs() == RETAINED
+        assert count_live(queue) == pytest.approx(count_all(queue), rel=0.1), "statistics have each added row once"
         assert queue.backlog().depth + len(list(queue.job_ids())) < RETAINED / 10
         enqueued = {row["job_id"] for row in run.events(Event.ENQUEUED)}
         assert {row["job_id"] for row in run.events(Event.CLAIMED)} <= enqueued
