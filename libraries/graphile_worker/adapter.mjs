@@ -40,7 +40,7 @@ function complete(recorder, numbers, id) {
 }
 
 async function work(document) {
-  const { concurrency, poll_interval } = document.queue_options;
+  const { concurrency, poll_interval, periodic } = document.queue_options;
   const recorder = new Recorder(document);
   const numbers = new Map(); // by the library's id: the bench's number, and the attempt
   const pgPool = makeObservedPool(dsn(document.endpoint), concurrency + 2, recorder, numbers);
@@ -51,7 +51,9 @@ async function work(document) {
     concurrency,
     pollInterval: 1000 * poll_interval,
     noPreparedStatements: !document.endpoint.prepared_statements,
+    crontab: periodic ? "* * * * * periodic" : "",
     taskList: {
+      periodic: async ({ _cron }, { job }) => recorder.write("fired", Math.floor(Date.parse(_cron.ts) / 60_000), job.attempts, job.id),
       job: async (payload, { job }) => {
         numbers.set(String(job.id), [payload.n, job.attempts]);
         await recorder.work(payload, job.attempts);

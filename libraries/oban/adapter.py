@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
+from datetime import datetime
 
 import orjson
 import uvloop
@@ -14,7 +15,7 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import AsyncConnectionPool
 from stallbench_contract import JobFailedError, Recorder, dsn, read_document, serve_batches
 
-QUEUE, SECOND_QUEUE = "default", "noisy"
+QUEUE, SECOND_QUEUE, PERIODIC = "default", "noisy", "periodic"
 
 
 async def open_pool(document):
@@ -40,13 +41,24 @@ class Execute:
         await self.recorder.work_async(job.args, job.attempt)
 
 
+def add_periodic_job(recorder):
+    """Let the leader insert a job each minute, and this node execute it."""
+
+    @worker(queue=PERIODIC, cron="* * * * *")
+    class Fire:
+        async def process(self, job):
+            period = datetime.fromisoformat(job.meta["cron_at"]).timestamp() // 60
+            recorder.write("fired", int(period), job.attempt, job.id)
+
+
 async def record_acknowledged(recorder, query, acks):
     """Acknowledge a batch as the library does, and record each end that is committed. Returns what the library expects: the jobs updated now.
 
     A job that is not among them was taken from this worker by a rescue, or an earlier acknowledgement was committed and the answer to it was lost.
     """
     updated = await _ack_jobs(query, acks)
-    ended = [ack for ack in acks if ack.id in updated or await is_stored(query, ack)]
+    numbered = [ack for ack in acks if ack.job.queue != PERIODIC]
+    ended = [ack for ack in numbered if ack.id in updated or await is_stored(query, ack)]
     for ack in ended:
         error = ack.error["error"].strip().splitlines()[-1] if ack.error else ""
         recorder.write("completed" if ack.state == "completed" else "failed", ack.job.args["n"], ack.job.attempt, error)
@@ -66,7 +78,9 @@ async def work(document):
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     pool = await open_pool(document)
-    served = (QUEUE, *[SECOND_QUEUE] * options["second_queue"])
+    served = (QUEUE, *[SECOND_QUEUE] * options["second_queue"], *[PERIODIC] * bool(options["periodic"]))
+    if options["periodic"]:
+        add_periodic_job(Execute.recorder)
     node = Oban(
         pool=pool,
         queues={name: {"limit": options["limit"], "debounce_interval": options["debounce_interval"]} for name in served},

@@ -3,7 +3,7 @@
 import { JobsRefused, Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
 
 const { PgBoss } = load("pg-boss");
-const QUEUE = "stallbench", SECOND_QUEUE = "noisy";
+const QUEUE = "stallbench", SECOND_QUEUE = "noisy", PERIODIC = "periodic";
 const UNIQUE_S = 3600;
 
 function makeBoss(document) {
@@ -79,8 +79,24 @@ async function work(document) {
       },
     );
   }
+  if (document.queue_options.periodic) await workPeriodic(boss, recorder);
   await new Promise((resolve) => process.once("SIGTERM", resolve));
   await boss.stop();
+}
+
+/** Finds for which minute a job is: it does not say so itself, but the library's own job does that has sent it (onSendIt in dist/timekeeper.js). */
+const SLOT_OF_JOB = `SELECT sender.data->>'slot' AS slot FROM pgboss.job, pgboss.job sender
+  WHERE job.name = $1 AND job.id = $2 AND sender.name = '__pgboss__send-it' AND sender.started_on <= job.created_on
+  ORDER BY sender.started_on DESC LIMIT 1`;
+
+/** Executes the jobs of the schedule. */
+async function workPeriodic(boss, recorder) {
+  await boss.work(PERIODIC, async (jobs) => {
+    for (const { id } of jobs) {
+      const { rows } = await boss.getDb().executeSql(SLOT_OF_JOB, [PERIODIC, id]);
+      recorder.write("fired", Date.parse(`${rows[0].slot}Z`) / 60_000, "", id);
+    }
+  });
 }
 
 async function install(document) {
@@ -88,6 +104,10 @@ async function install(document) {
   await boss.start();
   const { notify, expire_in } = document.queue_options;
   for (const queue of queuesOf(document)) await boss.createQueue(queue, { notify, expireInSeconds: expire_in });
+  if (document.queue_options.periodic) {
+    await boss.createQueue(PERIODIC);
+    await boss.schedule(PERIODIC, "* * * * *");
+  }
   await boss.stop();
 }
 

@@ -28,10 +28,19 @@ class Completions(logging.Handler):
 
     def emit(self, record):
         """Record the end of a job, if ``record`` is about that."""
-        if getattr(record, "action", "") == "finish_task":
+        if getattr(record, "action", "") == "finish_task" and record.job["task_name"] == "job":
             job = record.job
             event = "completed" if record.status == procrastinate.jobs.Status.SUCCEEDED else "failed"
             self.recorder.write(event, job["task_kwargs"]["job"]["n"], job["attempts"] + 1)
+
+
+def add_periodic_job(app, period, recorder):
+    """Let the worker defer a job every ``period`` seconds, and execute it. A sixth field of cron has seconds."""
+
+    @app.periodic(cron="* * * * *" if period == 60 else f"* * * * * */{period}")
+    @app.task(name="periodic", queue="periodic", pass_context=True)
+    async def fire(context, timestamp):
+        recorder.write("fired", timestamp // period, context.job.attempts + 1, context.job.id)
 
 
 async def work(document):
@@ -42,6 +51,8 @@ async def work(document):
     async def execute(context, job):
         await recorder.work_async(job, context.job.attempts + 1)
 
+    if period := options["periodic"]:
+        add_periodic_job(app, period, recorder)
     logger = logging.getLogger("procrastinate")
     logger.setLevel(logging.DEBUG)
     logger.addHandler(Completions(recorder))

@@ -14,6 +14,8 @@ from stallbench.engines.traits import ENGINES, Engine
 from stallbench.errors import BadInputError
 from stallbench.libraries.settings import Setting, Settings, Value
 
+PERIODIC = "periodic"
+"""The option of libraries with periodic jobs: the period in seconds, 0 for none."""
 Language = Literal["python", "javascript", "go", "java", "php", "ruby"]
 
 
@@ -120,7 +122,9 @@ class Option(_Part):
 
     default: int | float | bool | str
     at_least: float | None = None
-    one_of: tuple[str, ...] = Field(default=(), strict=False, description="the values that a text may have; if none, any")
+    one_of: tuple[str | int, ...] = Field(
+        default=(), strict=False, description="the values that a text or a whole number may have; if none, any"
+    )
     description: str
     engines: tuple[str, ...] = Field(default=(), strict=False, description="engines on which it may be set; if none, all")
     role: Literal["attempt_limit", "expiry"] | None = Field(default=None, description="see `stallbench.queues.queue.OptionRole`")
@@ -128,7 +132,7 @@ class Option(_Part):
     @model_validator(mode="after")
     def _require_an_allowed_default(self) -> Option:
         if self.one_of and self.default not in self.one_of:
-            raise ValueError(f"default is {self.default!r}; expected one of one_of: {', '.join(self.one_of)}")
+            raise ValueError(f"default is {self.default!r}; expected one of one_of: {', '.join(map(str, self.one_of))}")
         return self
 
 
@@ -181,6 +185,10 @@ class Library(_Part):
     )
     unique_jobs: str = Field(
         default="", description="by what the adapter lets the library refuse a second job with the same key; empty if it cannot"
+    )
+    periodic_jobs: str = Field(
+        default="",
+        description="what inserts a periodic job, and why only once for each period, if the option `periodic` is not 0; empty if it has none",
     )
 
     @property
@@ -241,6 +249,17 @@ class Library(_Part):
                 raise ValueError(
                     f'rescue.search_s.option is "{search.option}"; expected one with a number: {", ".join(numbers) or "there is none"}'
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _require_the_option_of_periodic_jobs(self) -> Library:
+        option = self.options.get(PERIODIC)
+        if bool(self.periodic_jobs) != (option is not None):
+            raise ValueError(f"has only one of periodic_jobs and options.{PERIODIC}; expected both, or none")
+        if option is not None and (option.default != 0 or not option.one_of):
+            raise ValueError(
+                f"options.{PERIODIC}: expected the default 0, for no periodic job, and one_of with the periods in seconds"
+            )
         return self
 
     @model_validator(mode="after")

@@ -75,7 +75,8 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
 def _gather(records: Records, record: RunRecord) -> DataFrame:
     """Return what is known about the jobs: ``job_id``, the columns of an event, and ``held``, the state in a snapshot."""
     died = [process_id for name, process_id in records.process_ids.items() if name in record.dead_processes]
-    events = records.events.filter(F.col("job_id").isNotNull() & ~is_event(Event.LOST_RACE)).select(
+    of_jobs = F.col("job_id").isNotNull() & ~is_event(Event.LOST_RACE) & ~is_event(Event.FIRED)
+    events = records.events.filter(of_jobs).select(
         "job_id",
         "t_ns",
         (F.col("t_ns") - F.coalesce("duration_ns", F.lit(0))).alias("began_ns"),

@@ -75,7 +75,9 @@ def measure_events(
     if preconditions is not None:
         parts.append(_measure_start_delays(preconditions, jobs))
         parts.append(_measure_default_queue(preconditions, jobs))
-        parts += _measure_keys(preconditions, jobs, choose_partitions(records.count_events(Event.ENQUEUED)))
+        parts += _measure_keys(_find_keys(preconditions, jobs), choose_partitions(records.count_events(Event.ENQUEUED)))
+    if fired := records.count_events(Event.FIRED):
+        parts += _measure_keys(_find_periods(records.events), choose_partitions(fired))
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -160,14 +162,25 @@ def _measure_default_queue(preconditions: DataFrame, jobs: DataFrame) -> DataFra
     return _of_measure("default_queue_latency_ms", completed, completed_ns, completed_ns - F.col("intended_ns"))
 
 
-def _measure_keys(preconditions: DataFrame, jobs: DataFrame, partitions: int) -> list[DataFrame]:
+def _find_keys(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:
+    """Return ``subject, job_id, enqueued_ns``: the key of each job that has one, and when it was enqueued."""
+    return preconditions.filter("kind = 'key'").join(jobs.select("job_id", "enqueued_ns"), "job_id")
+
+
+def _find_periods(events: DataFrame) -> DataFrame:
+    """Return the same of each periodic job of a library: its period, the library's own id, and when it was first executed."""
+    fired = events.filter(is_event(Event.FIRED))
+    of_one = fired.groupBy(F.col("job_id").cast("string").alias("subject"), F.col("detail").alias("job_id"))
+    return of_one.agg(F.min("t_ns").alias("enqueued_ns"))
+
+
+def _measure_keys(keyed: DataFrame, partitions: int) -> list[DataFrame]:
     """Measure each job whose key an earlier job had, and the numbers that no job has between the keys of two jobs, if keys are numbers.
 
-    The numbers between two keys are one measurement with their number as its weight: keys may be far apart. ``partitions``: over how many the keys
-    are sorted.
+    ``keyed``: as `_find_keys` and `_find_periods` return it. ``partitions``: over how many the keys are sorted. The numbers between two keys are one
+    measurement with their number as its weight: keys may be far apart.
     """
     enqueued_ns = F.col("enqueued_ns")
-    keyed = preconditions.filter("kind = 'key'").join(jobs.select("job_id", "enqueued_ns"), "job_id")
     repeated = keyed.withColumn(
         "nth", F.row_number().over(Window.partitionBy("subject").orderBy("enqueued_ns", "job_id"))
     ).filter("nth > 1")

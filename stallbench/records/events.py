@@ -44,6 +44,8 @@ class Event(StrEnum):
     REFUSED = "refused"
     """The queue is full and did not take the job, or its producer had no connection to send it. The job has no id, and is not lost, because it was
     never in the queue."""
+    FIRED = "fired"
+    """A worker executes a periodic job, which the scheduler of a library has inserted. The bench has not numbered such a job."""
 
 
 class EventRecord(NamedTuple):
@@ -57,7 +59,8 @@ class EventRecord(NamedTuple):
     """Name of the process, like ``worker-3``."""
     event: Event
     job_id: int | None
-    """The queue's own id; none if the operation concerns no job. An ``error`` of an enqueue has it only if the job had its id before it was sent."""
+    """The queue's own id; none if the operation concerns no job. An ``error`` of an enqueue has it only if the job had its id before it was sent.
+    For ``fired``: the number of the job's period, from 1970 on, whose length is the library's option ``periodic``."""
     attempt: int | None
     """1 for the first execution; none if the queue does not say."""
     intended_ns: int | None
@@ -67,7 +70,7 @@ class EventRecord(NamedTuple):
     detail: str
     """Free text without line breaks. For ``enqueued``: what the job waits for, if it does: ``fifo:<its queue>``, ``due:<t_ns>``,
     ``after:<job_id>``; or what distinguishes it: ``queue:<its queue>`` if that is not the default one, ``key:<its key>``.
-    For ``error`` and ``retried``: see `format_error`."""
+    For ``error`` and ``retried``: see `format_error`. For ``fired``: the library's own id of the job."""
 
 
 EVENT_COLUMNS = EventRecord._fields

@@ -33,6 +33,22 @@ def test_repeated_and_skipped_keys_are_counted_and_the_default_queue_has_a_laten
     assert phases["leader", "default_queue_latency_ms", "max"] < 2_000
 
 
+def test_periodic_jobs_of_a_library_are_counted_by_their_periods_and_are_no_jobs_of_the_bench(
+    make: MakeTables, tmp_path: Path
+) -> None:
+    run = SyntheticRun(tmp_path / "run", phases={"one": 5, "two": 5}).live(1, at_s=1)
+    executed = [(1, 100, "a"), (2, 101, "b"), (2.5, 101, "b"), (6, 104, "c"), (7, 104, "d"), (8, 101, "e")]
+    for at_s, period, job in executed:  # b is executed twice, but was inserted once
+        run.event(Event.FIRED, at_s=at_s, by="worker-1", job=period, detail=job)
+    tables = make(run.write(final_snapshot={}))
+    phases = tables("phases").set_index(["phase", "measure", "statistic"]).value
+    of_phases = ("one", "two", "run")
+    assert [phases[phase, "repeated_keys", "count"] for phase in of_phases] == [0, 2, 2]  # the second of 104, and of 101
+    assert [phases[phase, "skipped_keys", "count"] for phase in of_phases] == [0, 2, 2]  # 102 and 103
+    assert [phases[phase, "fired", "count"] for phase in of_phases] == [3, 3, 6]
+    assert tables("conservation").set_index("state").jobs.to_dict() == {"completed": 1, "enqueued": 1}
+
+
 SPARSE: dict[str, tuple[Sequence[int | str], int]] = {
     "two that are far apart": ([1, 10_000_000_000], 9_999_999_998),
     "as far apart as numbers can be": ([-(2**63), 2**63 - 1], 2**63 - 3),

@@ -14,9 +14,10 @@ class GoModules(PackageKind):
     """Downloaded and compiled by go."""
 
     def files(self, folder: Path) -> Sequence[Path]:
-        """Return the list of the modules, the lock and the sources of the adapter."""
+        """Return the list of the modules, the lock, and the sources of the adapter."""
         own = present(folder, "go.mod", "go.sum", "adapter.go")
-        return [*own, *sorted((CONTRACT / "go").iterdir())] if own else []
+        others = sorted(set(folder.glob("*.go")).difference(own))
+        return [*own, *others, *sorted((CONTRACT / "go").iterdir())] if own else []
 
     def install(self, library: Library, target: Path) -> None:
         """Compile the adapter."""

@@ -1,20 +1,40 @@
-"""Validates the phases that expectations name: each must exist and be measured."""
+"""Validates the phases that expectations name: each must exist and be measured. Periodic jobs, if one expects them, must be those of a library."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.libraries import find_libraries
+from stallbench.libraries.definition import PERIODIC
 from stallbench.measures import WHOLE_RUN
 from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
 
+_OF_PERIODIC_JOBS = "fired."
+
 
 def find_expectation_issues(content: Content) -> Iterator[ValidationIssue]:
-    """Find the phases that expectations name and that do not exist or are not measured."""
+    """Find the phases that expectations name and that do not exist or are not measured, and expected periodic jobs that nothing inserts."""
     for index, expectation in enumerate(content.items("expect")):
         yield from find_named_phase_issues(("expect", index), expectation, content.measured)
+        metric = expectation.get("metric")
+        if isinstance(metric, str) and metric.startswith(_OF_PERIODIC_JOBS) and (problem := _find_lack_of_periodic_jobs(content)):
+            yield ValidationIssue(("expect", index, "metric"), f" is {show_value(metric)}, {problem}")
+
+
+def _find_lack_of_periodic_jobs(content: Content) -> str:
+    """Return why no scheduler inserts a periodic job, and what to do; empty if one does, or if the queue is not valid."""
+    if content.queue is None or content.queue.options.get(PERIODIC):
+        return ""
+    libraries = find_libraries()
+    library = libraries.get(content.queue.kind.removeprefix(LIBRARY_PREFIX))
+    if library is not None and (option := library.options.get(PERIODIC)):
+        return f"but [queue] asks for no periodic job; add {PERIODIC} = {option.one_of[-1]} to it"
+    able = ", ".join(f"{LIBRARY_PREFIX}{name}" for name, each in libraries.items() if each.periodic_jobs)
+    return f"but {content.queue.kind} has no periodic jobs; set queue.kind to one of {able}, and queue.{PERIODIC}"
 
 
 def find_named_phase_issues(path: KeyPath, table: Mapping[str, Any], measured: Mapping[str, bool]) -> Iterator[ValidationIssue]:

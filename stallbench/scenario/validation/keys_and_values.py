@@ -143,7 +143,8 @@ def _describe_expected(detail: Mapping[str, Any], found: object) -> str:
     if kind == "value_error":
         return str(detail["msg"]).removeprefix("Value error, ").removeprefix("expected ")
     if kind in ("literal_error", "enum"):
-        allowed = _QUOTED.findall(context["expected"])
+        if not (allowed := _QUOTED.findall(context["expected"])):  # numbers
+            return str(context["expected"])
         near = did_you_mean(found, allowed) if isinstance(found, str) else ""
         quoted = " or ".join(f'"{one}"' for one in allowed)
         return (quoted if len(allowed) < _MANY else f"one of {', '.join(allowed)}") + near
