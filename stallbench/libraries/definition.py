@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from stallbench.engines.traits import ENGINES, Engine
 from stallbench.errors import BadInputError
+from stallbench.libraries.part import Part
 from stallbench.libraries.settings import Setting, Settings, Value
+from stallbench.libraries.statements import CompletedJobs, OtherJobs, Statements
 
 PERIODIC = "periodic"
 """The option of libraries with periodic jobs: the period in seconds, 0 for none."""
@@ -23,18 +25,14 @@ class LibraryError(BadInputError):
     """A library does not exist, or its definition is invalid; the message says what was found and what is expected."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Completion(_Part):
+class Completion(Part):
     """How the bench sees that a job is completed."""
 
     seen_by: Literal["hook"] = Field(description="hook: the worker process sees the confirmation, and records it")
     what: str = Field(description="the library's confirmation, to follow the words 'a completion is'")
 
 
-class SearchInterval(_Part):
+class SearchInterval(Part):
     """A time between two searches that follows from an option."""
 
     option: str = Field(description="the option, in seconds")
@@ -42,7 +40,7 @@ class SearchInterval(_Part):
     plus: float = Field(default=0, ge=0, description="how many seconds are added then")
 
 
-class Rescue(_Part):
+class Rescue(Part):
     """What makes the job of a dead worker available to another worker."""
 
     by_default: bool = Field(description="whether it happens without set-up by the user")
@@ -57,67 +55,28 @@ class Rescue(_Part):
     )
 
 
-class Retention(_Part):
+class Retention(Part):
     """What becomes of completed jobs."""
 
     kept: bool = Field(description="whether a completed job stays in a table, or moves to another one, by default")
     what: str = Field(description="for how long, what deletes it then, and where that is set")
 
 
-class Statements(_Part):
-    """SQL by which the bench reads the library's tables; a table by engine if the engines need different statements."""
-
-    backlog: str | dict[str, str] = Field(
-        description="returns one row: the ready jobs, and the age of the oldest in seconds or null"
-    )
-    snapshot: str | dict[str, str] = Field(
-        description="returns the number of each job that has not ended, and whether a worker has it"
-    )
-
-    def of(self, purpose: Literal["backlog", "snapshot"], engine: str) -> str:
-        """Return the statement for a purpose on ``engine``."""
-        statement: str | dict[str, str] = getattr(self, purpose)
-        return statement if isinstance(statement, str) else statement[engine]
-
-
-class Start(_Part):
+class Start(Part):
     """How the adapter starts a worker."""
 
     like: str = Field(description="what the library's documentation recommends for production")
     differs: str = Field(default="", description="in what the adapter differs from that; empty if in nothing")
 
 
-class OtherJobs(_Part):
-    """SQL by which the bench fills the library's table with jobs of another queue, on PostgreSQL."""
-
-    ready: str = Field(
-        pattern=r"%\(count\)s", description="adds %(count)s ready jobs that no worker of the bench takes; executed several times"
-    )
-    count: str = Field(description="returns how many of them there are")
-    remove: str = Field(description="deletes them")
-
-
-class CompletedJobs(_Part):
-    """SQL by which the bench fills the library's table with completed jobs, on PostgreSQL."""
-
-    add: str = Field(
-        pattern=r"%\(count\)s",
-        description="adds %(count)s jobs as the library leaves them when they are completed, but so long ago that it deletes them; executed several times",
-    )
-    count: str = Field(description="returns how many of them there are")
-    deleted_by: Literal["workers", "command", "nothing"] = Field(
-        description="workers: by themselves; command: the user runs it, and the adapter as its verb prune; nothing: never"
-    )
-
-
-class AdvisoryLocks(_Part):
+class AdvisoryLocks(Part):
     """PostgreSQL's advisory locks that a session of a worker needs."""
 
     at_most: int = Field(ge=1, description="the maximum that it holds at once")
     for_each: str | None = Field(default=None, description="option whose value multiplies the maximum, like threads")
 
 
-class Option(_Part):
+class Option(Part):
     """An option that a scenario may set, as ``queue.<name>``."""
 
     default: int | float | bool | str
@@ -136,7 +95,7 @@ class Option(_Part):
         return self
 
 
-class Library(_Part):
+class Library(Part):
     """A published queue library, or an application that has no package."""
 
     name: str = Field(description="the folder's name")
@@ -169,7 +128,7 @@ class Library(_Part):
     rescue: Rescue
     retention: Retention | None = Field(default=None, description="none if the definition does not say")
     sql: Statements
-    options: dict[str, Option] = {}
+    options: dict[str, Option] = Field(default={})
     settings: Settings | None = Field(default=None, description="what is in force in each worker process")
     other_jobs: OtherJobs | None = Field(
         default=None,

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
+from stallbench.libraries.part import Part
 
 _TIMES = ("poll_interval", "rescue_interval")
 Value = int | float | Literal["no limit", "each claim", "never"]
 
 
-class Setting(_Part):
+class Setting(Part):
     """The value of a setting: fixed, or computed from an option that a scenario may set."""
 
     value: Value | None = Field(default=None, description="the value, if no option sets it")
@@ -60,7 +57,7 @@ Alternatives = Annotated[tuple[Setting, ...], BeforeValidator(_as_array), Field(
 """The first whose ``only_if`` holds is in force; the last has none. In the file, a table if there is only one."""
 
 
-class Settings(_Part):
+class Settings(Part):
     """What is in force in each worker process."""
 
     concurrency: Alternatives = Field(description="jobs that it executes at the same time")

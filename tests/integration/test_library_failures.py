@@ -11,8 +11,8 @@ import pytest
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import adapter, find_library
-from stallbench.libraries.definition import OtherJobs
 from stallbench.libraries.installation import installation_of, require_installed
+from stallbench.libraries.statements import OtherJobs
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob, RefusedError
 from stallbench.queues.library_queue import LibraryQueue

@@ -9,7 +9,7 @@ import pytest
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import LibraryError, find_libraries, find_library
-from stallbench.libraries.definition import CompletedJobs
+from stallbench.libraries.statements import CompletedJobs
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
 from stallbench.scenario.file import ScenarioError, read_scenario
