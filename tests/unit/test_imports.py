@@ -24,7 +24,7 @@ setup.components setup.certificates deadlocks
 setup.packages
 setup.go_toolchain setup.npm setup.python_interpreter setup.steps setup.uv_settings
 setup.jars
-libraries setup.server_programs setup.postgres_packages setup.volatile_disk_program
+libraries setup.server_programs setup.postgres_packages setup.volatile_disk_program setup.libfaketime
 injection.crash_points
 queues
 exposition
@@ -39,6 +39,7 @@ scenario.section scenario.validation.issue scenario.validation.suggestion
 scenario.choices scenario.database scenario.expectation
 scenario.sections
 scenario.model
+injection.worker_clocks
 scenario.command
 scenario.first_project scenario.locust_bounds scenario.validation.keys_and_values scenario.toml
 servers.record
