@@ -1,8 +1,10 @@
 // graphile-worker, as its documentation recommends: jobs are added in batches, and a runner with a pool of connections listens and polls.
 
-import { JobsRefused, Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
+import { JobsRefused, Recorder, answerFor, dsn, load, packageOf, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
 
-const { makeWorkerUtils, run, runMigrations } = load("graphile-worker");
+const verb = process.argv[2], document = await readDocument();
+const { version, upgrade_to } = document.queue_options;
+const { makeWorkerUtils, run, runMigrations } = load(packageOf("graphile-worker", verb === "migrate" || document.upgraded ? upgrade_to : version));
 const pg = load("pg");
 
 /** The statements of dist/sql/completeJobs.js. */
@@ -71,9 +73,15 @@ async function produce(document) {
     noPreparedStatements: !document.endpoint.prepared_statements,
   });
   await serveBatches((jobs) =>
-    "key" in jobs[0] ? addUnique(utils, jobs[0]) : utils.addJobs(jobs.map((payload) => ({ identifier: "job", payload }))),
+    "key" in jobs[0] ? addUnique(utils, jobs[0]) : addAll(utils, jobs),
   );
   await utils.release();
+}
+
+/** Adds the jobs of a batch; earlier versions add them one by one. */
+async function addAll(utils, jobs) {
+  if (utils.addJobs) await utils.addJobs(jobs.map((payload) => ({ identifier: "job", payload })));
+  else for (const payload of jobs) await utils.addJob("job", payload);
 }
 
 /** Adds a job with a key, which the bench sends alone. By default, the library would let it replace an earlier job that has the key. */
@@ -82,10 +90,13 @@ async function addUnique(utils, payload) {
   if (added.payload.n !== payload.n) throw new JobsRefused(`there is a job with the key ${payload.key}`);
 }
 
-const document = await readDocument();
-switch (process.argv[2]) {
+const migrate = () => runMigrations({ connectionString: dsn(document.endpoint) });
+switch (verb) {
   case "install":
-    await runMigrations({ connectionString: dsn(document.endpoint) });
+    await migrate();
+    break;
+  case "migrate":
+    await answerFor(migrate);
     break;
   case "produce":
     await produce(document);
@@ -93,4 +104,4 @@ switch (process.argv[2]) {
   case "work":
     await work(document);
 }
-process.exit(0);
+process.exit(); // with the code that the library has set, if any

@@ -1,8 +1,11 @@
 // pg-boss, as its documentation recommends for low latency and backlogs: notifications wake the workers, and a full batch is followed by the next.
 
-import { JobsRefused, Recorder, dsn, load, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
+import { JobsRefused, Recorder, answerFor, dsn, load, packageOf, readDocument, serveBatches } from "../contract/javascript/stallbench_contract.mjs";
 
-const { PgBoss } = load("pg-boss");
+const verb = process.argv[2], document = await readDocument();
+const { version, upgrade_to } = document.queue_options;
+const packageName = packageOf("pg-boss", verb === "migrate" || document.upgraded ? upgrade_to : version);
+const { PgBoss } = load(packageName);
 const QUEUE = "stallbench", SECOND_QUEUE = "noisy", PERIODIC = "periodic";
 const UNIQUE_S = 3600;
 
@@ -24,6 +27,14 @@ function queuesOf({ queue_options }) {
   return queue_options.second_queue ? [QUEUE, SECOND_QUEUE] : [QUEUE];
 }
 
+/** Returns the ids of the jobs that a statement has changed; earlier versions only count them, which is enough if it is all of them. */
+function settledIds([, values], row) {
+  if (row?.ids) return row.ids;
+  if (packageName === "pg-boss" || row?.count === undefined || !values?.[1]) return [];
+  const given = typeof values[1] === "string" ? JSON.parse(values[1]).map(({ id }) => id) : values[1];
+  return Number(row.count) === given.length ? given : [];
+}
+
 /**
  * Calls `onSettled` with the ids of jobs when the server has confirmed the statement that completes or fails them.
  * The statement answers with the ids that it has changed: it leaves out a job whose claim has expired meanwhile.
@@ -33,7 +44,7 @@ function observeSettling(boss, onSettled) {
   const executeSql = db.executeSql.bind(db);
   db.executeSql = async (...given) => {
     const result = await executeSql(...given);
-    (result?.rows?.[0]?.ids ?? []).forEach(onSettled);
+    settledIds(given, result?.rows?.[0]).forEach(onSettled);
     return result;
   };
 }
@@ -71,6 +82,7 @@ async function work(document) {
         pollingIntervalSeconds: polling_interval,
         burstWhenBatchFull: true,
         perJobResults: true,
+        includeMetadata: packageName !== "pg-boss", // only the newest version has retryCount without it
       },
       async (jobs) => {
         const results = [];
@@ -111,6 +123,15 @@ async function install(document) {
   await boss.stop();
 }
 
+/** Starts the newer version, which migrates the schema before anything else, as the first process of a deployment does. */
+async function migrate(document) {
+  await answerFor(async () => {
+    const boss = makeBoss(document);
+    await boss.start();
+    await boss.stop();
+  });
+}
+
 async function produce(document) {
   const boss = makeBoss(document);
   await boss.start();
@@ -124,6 +145,5 @@ async function sendUnique(boss, data) {
   if (id === null) throw new JobsRefused(`there is a job with the key ${data.key}`);
 }
 
-const document = await readDocument();
-await { install, produce, work }[process.argv[2]](document);
+await { install, migrate, produce, work }[verb](document);
 process.exit(0);

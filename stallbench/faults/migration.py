@@ -1,4 +1,4 @@
-"""A schema migration of the queue while workers run: an index, and a column with a value for every job."""
+"""A schema migration of the queue while workers run: an index, and a column with a value for every job; or a library's own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from pydantic import Field
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.alter_table import REMOVED_WITHIN_S
-from stallbench.faults.fault import Fault, FaultOptions
+from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
+from stallbench.faults.library_migration import LibraryMigration, find_library_issue
 from stallbench.faults.side_session import SideSession
 from stallbench.injection.record import ENDED_BY_DEADLOCK, LOCKED_JOBS, Evidence
+from stallbench.queues import find_queue
+from stallbench.queues.library_queue import LibraryQueue
 from stallbench.scenario.duration import Duration
 from stallbench.waiting import wait_until
 
@@ -67,10 +70,16 @@ class Migration(Fault[MigrationOptions]):
 
     The column needs an exclusive lock. The workers that have claimed a job also have locks on the table, and wait for the migration: a deadlock. The
     server aborts the transaction of the migration or of a worker. The fault is over when the migration has succeeded.
+
+    A library's tables are migrated by the library's own code instead, from the version of its option ``version`` to that of ``upgrade_to``. The
+    tables then stay as they are, and workers that start later are of the newer version.
     """
 
     kind = "migration"
-    summary = "adds an index and a filled column to the jobs table while workers run, in one transaction or in steps"
+    summary = (
+        "adds an index and a filled column to the jobs table while workers run, in one transaction or in steps; "
+        "the tables of a library are migrated by the library's own code"
+    )
     source = "pg-boss issue 832, que issue 342, oban issue 1373"
     explains_errors = frozenset({ErrorKind.LOCK_TIMEOUT, ErrorKind.DEADLOCK, ErrorKind.SCHEMA_CHANGED})
     targets = ("primary",)
@@ -78,6 +87,7 @@ class Migration(Fault[MigrationOptions]):
     on_external = "if allowed"
     options_type = MigrationOptions
 
+    _of_library: LibraryMigration | None = None
     _session: SideSession | None = None
     _watch: SideSession | None = None
     _step = 0
@@ -88,8 +98,22 @@ class Migration(Fault[MigrationOptions]):
     """When the step is tried again; none while it runs."""
     _done_s: float | None = None
 
+    @classmethod
+    def find_issue(cls, options: MigrationOptions, place: FaultPlace) -> tuple[str, str] | None:
+        """Find a library that cannot be migrated, or an option that is not for libraries."""
+        if not issubclass(place.queue, LibraryQueue):
+            return None
+        if options.how == "steps":
+            return "how", f' is "steps", but {place.queue.kind} decides about its migration; leave it out'
+        if options.lock_timeout_s is not None:
+            return "lock_timeout", f" is given, but {place.queue.kind} decides about its migration; leave it out"
+        return find_library_issue(place.queue, place)
+
     def inject(self) -> Evidence:
         """Begin the first step."""
+        if issubclass(find_queue(self.context.queue.kind), LibraryQueue):
+            self._of_library = LibraryMigration(self.name, self.context, self.on, retry_after_s=self.options.retry_after_s)
+            return self._of_library.begin()
         endpoint = self.context.cluster.server(self.on).direct
         self._watch = SideSession(endpoint, f"{self.name}:watch")
         table = self.context.queue.tables[0]
@@ -109,6 +133,9 @@ class Migration(Fault[MigrationOptions]):
 
     def keep_up(self) -> None:
         """When a step has ended, begin the next one, or repeat it."""
+        if self._of_library is not None:
+            self._of_library.keep_up()
+            return
         assert self._session is not None
         if self._session.is_running or self._done_s is not None:
             return
@@ -119,10 +146,12 @@ class Migration(Fault[MigrationOptions]):
 
     def is_over(self) -> bool:
         """Whether the migration has succeeded."""
-        return self._done_s is not None
+        return self._done_s is not None if self._of_library is None else self._of_library.is_done
 
     def undo(self) -> Evidence:
-        """End the migration, and remove what it has made."""
+        """End the migration, and remove what it has made; a library's tables stay migrated."""
+        if self._of_library is not None:
+            return self._of_library.end()
         if self._watch is None:
             return {}
         ended_s = self._done_s or time.monotonic()

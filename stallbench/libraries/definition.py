@@ -18,6 +18,9 @@ from stallbench.libraries.statements import CompletedJobs, OtherJobs, Statements
 
 PERIODIC = "periodic"
 """The option of libraries with periodic jobs: the period in seconds, 0 for none."""
+VERSION = "version"
+UPGRADE_TO = "upgrade_to"
+"""Options of a library with a `Migration`: its version at the start of a run, and after the migration."""
 Language = Literal["python", "javascript", "go", "java", "php", "ruby"]
 
 
@@ -60,6 +63,15 @@ class Retention(Part):
 
     kept: bool = Field(description="whether a completed job stays in a table, or moves to another one, by default")
     what: str = Field(description="for how long, what deletes it then, and where that is set")
+
+
+class Migration(Part):
+    """How a newer version of the library migrates its tables, from the version of the option `VERSION` to that of `UPGRADE_TO`.
+
+    ``one_of`` of these options has the versions from the oldest to the newest.
+    """
+
+    what: str = Field(description="what migrates, and in how many transactions")
 
 
 class Start(Part):
@@ -127,6 +139,8 @@ class Library(Part):
     completion: Completion
     rescue: Rescue
     retention: Retention | None = Field(default=None, description="none if the definition does not say")
+    migration: Migration | None = Field(default=None, description="none: the bench has one version of it")
+    no_migration: str = Field(default="", description="why there is no `migration`")
     sql: Statements
     options: dict[str, Option] = Field(default={})
     settings: Settings | None = Field(default=None, description="what is in force in each worker process")
@@ -181,6 +195,11 @@ class Library(Part):
             return float(self._with_defaults(options)[search.option]) * search.times + search.plus
         return search
 
+    def find_upgrade(self, options: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the version at the start and the one after the migration, of a library with a `migration`, with ``options``."""
+        given = self._with_defaults(options)
+        return str(given[VERSION]), str(given[UPGRADE_TO])
+
     def _with_defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {name: option.default for name, option in self.options.items()} | dict(options)
 
@@ -219,6 +238,13 @@ class Library(Part):
             raise ValueError(
                 f"options.{PERIODIC}: expected the default 0, for no periodic job, and one_of with the periods in seconds"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _require_the_options_of_the_migration(self) -> Library:
+        for name in (VERSION, UPGRADE_TO) if self.migration else ():
+            if name not in self.options or not self.options[name].one_of:
+                raise ValueError(f"migration: needs the option {name}, with one_of; expected [options.{name}]")
         return self
 
     @model_validator(mode="after")

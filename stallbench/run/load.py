@@ -34,6 +34,8 @@ class Load:
         self, scenario: Scenario, queue: QueueRecord, endpoint: Endpoint, *, processes: Supervisor, folder: RunFolder
     ) -> None:
         """Start nothing yet. ``endpoint``: the primary, as clients reach it."""
+        self.is_upgraded = False
+        """Whether workers that start from now on are of the newer version of a library."""
         self._scenario = scenario
         self._queue = queue
         self._endpoint = endpoint
@@ -281,6 +283,7 @@ class Load:
         environment: Mapping[str, str] | None = None
         if role == "worker" and (own := find_queue(self._queue.kind).worker_command()):
             command, environment, orderly_exit_codes = own.argv, own.environment_for(name), own.orderly_exit_codes
+            document = {**document, "upgraded": self.is_upgraded}
             if self._clocks is not None:
                 of_clock, about_clock = self._clocks.prepare(name)
                 environment, document = {**environment, **of_clock}, {**document, **about_clock}

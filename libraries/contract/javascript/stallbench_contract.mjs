@@ -18,6 +18,12 @@ const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIte
 /** Loads a package from the folder in which the bench has installed the library. */
 export const load = createRequire(path.join(process.env.STALLBENCH_LIBRARY, "package.json"));
 
+/** Returns the name that a version of a package has in package.json; only the newest one has its own. */
+export function packageOf(name, version) {
+  const earlier = `${name}-${version}`;
+  return earlier in load("./package.json").dependencies ? earlier : name;
+}
+
 /** Returns the document: the first line of standard input. */
 export async function readDocument() {
   return JSON.parse((await lines.next()).value);
@@ -82,6 +88,13 @@ export async function serveBatches(enqueue) {
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
     send(await enqueue(JSON.parse(line.value).jobs).then(() => ({ ok: true }), answerOf));
   }
+}
+
+/** Carries out a migration, and answers like a batch: ok, or the error's code and message, with exit code 1. */
+export async function answerFor(migrate) {
+  const answer = await migrate().then(() => ({ ok: true }), answerOf);
+  send(answer);
+  if (!answer.ok) process.exit(1);
 }
 
 /** Returns the answer to a batch whose jobs were refused, or whose enqueueing failed. */

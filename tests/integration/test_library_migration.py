@@ -1,0 +1,85 @@
+"""A library's own migration under load: the newer version migrates the tables, and workers that start later run it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from stallbench.engines.postgres import connect
+from stallbench.queues import find_queue
+from stallbench.records.events import Event
+from tests.integration.faulty_run import FaultyRun, faulty_run
+
+pytestmark = [pytest.mark.integration, pytest.mark.libraries]
+
+OF_PG_BOSS = "SELECT version FROM pgboss.version"
+OF_GRAPHILE_WORKER = "SELECT max(id) FROM graphile_worker.migrations"
+BREAKING = 57
+"""The exit code of graphile-worker if the schema is too new for it (dist/main.js)."""
+
+
+def read_schema(run: FaultyRun, statement: str) -> int:
+    with connect(run.cluster.server("primary").direct, "test") as connection:
+        ((version,),) = connection.execute(statement).fetchall()
+    return int(version)
+
+
+def migrate(run: FaultyRun) -> dict[str, object]:
+    run.inject("migration", retry_after="100ms")
+    run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
+    evidence = run.faults()[-1].evidence
+    assert evidence["done"]
+    return evidence
+
+
+def test_pg_boss_migrates_while_jobs_are_completed_and_new_workers_run_the_new_version(tmp_path: Path) -> None:
+    find_queue("library:pg_boss").require_programs(print)
+    with faulty_run(tmp_path, queue="library:pg_boss", queue_options='version = "12.21.0"') as run:
+        run.wait_until_jobs_complete()
+        assert read_schema(run, OF_PG_BOSS) == 32
+        evidence = migrate(run)
+        assert (evidence["from"], evidence["to"]) == ("12.21.0", "12.38.0")
+        assert read_schema(run, OF_PG_BOSS) == 46
+        run.wait_until_jobs_complete()  # by the workers of the older version
+        run.inject("deploy", on="workers", surge=1)
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the deployment's end")
+        versions = "SELECT DISTINCT version FROM pgboss.instance WHERE stopped_on IS NULL"  # only newer versions write it
+        with connect(run.cluster.server("primary").direct, "test") as connection:
+            run.wait_until(lambda: connection.execute(versions).fetchall() == [("12.38.0",)], "the new workers")
+        run.wait_until_jobs_complete()
+
+
+def test_a_migration_that_fails_is_repeated_until_it_succeeds(tmp_path: Path) -> None:
+    find_queue("library:pg_boss").require_programs(print)
+    options = 'version = "12.21.0"\nupgrade_to = "12.22.0"'
+    with faulty_run(tmp_path, queue="library:pg_boss", queue_options=options) as run:
+        run.wait_until_jobs_complete()
+        with connect(run.cluster.server("primary").direct, "test") as connection:
+            connection.execute("CREATE TABLE pgboss.obstacle AS SELECT 1")
+            connection.execute("CREATE INDEX job_common_i9 ON pgboss.obstacle ((1))")  # the name of an index of the migration
+            run.inject("migration", retry_after="100ms")
+            run.go_on_for(1)
+            assert run.faults()[-1].verified_gone_ns is None
+            assert read_schema(run, OF_PG_BOSS) == 32
+            connection.execute("DROP TABLE pgboss.obstacle")
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
+        evidence = run.faults()[-1].evidence
+        assert evidence["done"]
+        assert read_schema(run, OF_PG_BOSS) == 33
+
+
+def test_workers_of_graphile_worker_end_when_a_breaking_migration_is_announced(tmp_path: Path) -> None:
+    find_queue("library:graphile_worker").require_programs(print)
+    with faulty_run(tmp_path, queue="library:graphile_worker", queue_options='version = "0.16.6"') as run:
+        run.wait_until_jobs_complete()
+        assert read_schema(run, OF_GRAPHILE_WORKER) == 18
+        old = run.load.running("worker")
+        migrate(run)
+        assert read_schema(run, OF_GRAPHILE_WORKER) == 20
+        run.wait_until(lambda: {process.poll() for process in old} == {BREAKING}, "the end of the old workers")
+        since_ns = time.time_ns()
+        for process in old:
+            run.load.replace(process)
+        run.wait_until(lambda: run.events(Event.COMPLETED, since_ns), "a completion by a new worker")

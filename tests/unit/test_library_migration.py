@@ -1,0 +1,80 @@
+"""What the fault `migration` needs of a library, and what a user is told when it is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stallbench.libraries import LibraryError, find_libraries, find_library
+from stallbench.libraries.definition import UPGRADE_TO, VERSION
+from stallbench.libraries.installation import kinds_of
+from stallbench.scenario.file import ScenarioError, read_scenario
+from tests.libraries.made_up import read_changed
+
+MIGRATED = sorted(name for name, library in find_libraries().items() if library.migration)
+OLDER = 'queue={kind="library:pg_boss", version="12.21.0"}'
+FAULTS = "phases.migration.faults"
+
+
+def test_the_scenario_migrates_a_library_from_an_older_version() -> None:
+    scenario = read_scenario("live-migration", overrides=[OLDER])
+    assert find_library("pg_boss").find_upgrade(scenario.queue.options) == ("12.21.0", "12.38.0")
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            'queue={kind="library:pg_boss"}',
+            r'kind is "migration", but the tables have version 12\.38\.0 from the start, as after it; '
+            r"expected queue\.version to be one of 12\.21\.0, 12\.22\.0$",
+        ),
+        (
+            'queue={kind="library:pg_boss", version="12.22.0", upgrade_to="12.22.0"}',
+            r"the tables have version 12\.22\.0 from the start, as after it; expected queue\.version to be one of 12\.21\.0$",
+        ),
+        (
+            'queue={kind="library:pg_boss", version="12.38.0", upgrade_to="12.22.0"}',
+            r"the tables have version 12\.38\.0 from the start, which is not older than 12\.22\.0; "
+            r"expected queue\.version to be one of 12\.21\.0$",
+        ),
+        ('queue={kind="library:pg_boss", version="12.20.0"}', r'queue\.version is "12\.20\.0"; expected .*12\.21\.0'),
+        (
+            'queue={kind="library:river"}',
+            r'kind is "migration", which "library:river" cannot have: the bench has one version of it',
+        ),
+        ('queue={kind="library:celery"}', r'which "library:celery" cannot have: its definition has no \[migration\]'),
+    ],
+    ids=["the newest", "the same", "a newer one", "not locked", "a reason", "no reason"],
+)
+def test_a_library_that_cannot_be_migrated_is_refused(override: str, message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        read_scenario("live-migration", overrides=[override])
+
+
+@pytest.mark.parametrize(
+    ("variant", "message"),
+    [
+        ("steps", r'how is "steps", but library:pg_boss decides about its migration; leave it out'),
+        ("lock_timeout", r"lock_timeout is given, but library:pg_boss decides about its migration; leave it out"),
+    ],
+)
+def test_a_library_decides_itself_how_it_migrates(variant: str, message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        read_scenario("live-migration", variant=variant, overrides=[OLDER])
+
+
+@pytest.mark.parametrize("name", MIGRATED)
+def test_all_versions_of_a_library_are_locked_and_the_newest_is_the_default(name: str) -> None:
+    library = find_library(name)
+    locks = "".join(path.read_text() for kind in kinds_of(library) for path in kind.files(library.folder))
+    for option in (VERSION, UPGRADE_TO):
+        versions = library.options[option].one_of
+        assert library.options[option].default == versions[-1] == library.version
+        assert all(f'"version": "{version}"' in locks for version in versions)
+
+
+def test_a_migration_without_its_options_is_an_issue_of_the_definition(tmp_path: Path) -> None:
+    with pytest.raises(LibraryError, match=r"migration: needs the option version, with one_of; expected \[options\.version\]"):
+        read_changed(tmp_path, "[settings]", '[migration]\nwhat = "SQL files"\n[settings]')
