@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.libraries]
 
 OF_PG_BOSS = "SELECT version FROM pgboss.version"
 OF_GRAPHILE_WORKER = "SELECT max(id) FROM graphile_worker.migrations"
+DUPLICATE_TABLE = "42P07"
 BREAKING = 57
 """The exit code of graphile-worker if the schema is too new for it (dist/main.js)."""
 
@@ -60,13 +61,17 @@ def test_a_migration_that_fails_is_repeated_until_it_succeeds(tmp_path: Path) ->
             connection.execute("CREATE TABLE pgboss.obstacle AS SELECT 1")
             connection.execute("CREATE INDEX job_common_i9 ON pgboss.obstacle ((1))")  # the name of an index of the migration
             run.inject("migration", retry_after="100ms")
-            run.go_on_for(1)
+            log = run.folder.logs / "migration-1.log"
+            run.wait_until(lambda: log.read_text().count(DUPLICATE_TABLE) >= 2, "two failed attempts")
             assert run.faults()[-1].verified_gone_ns is None
             assert read_schema(run, OF_PG_BOSS) == 32
+            run.wait_until_jobs_complete()
             connection.execute("DROP TABLE pgboss.obstacle")
         run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
         evidence = run.faults()[-1].evidence
         assert evidence["done"]
+        assert evidence["attempts"] == evidence["failed"] + 1
+        assert evidence["first_failure"] == f'{DUPLICATE_TABLE} relation "job_common_i9" already exists'
         assert read_schema(run, OF_PG_BOSS) == 33
 
 
