@@ -23,7 +23,7 @@ def find_library_issue(queue: type[LibraryQueue], place: FaultPlace) -> tuple[st
         why = library.no_migration or "its definition has no [migration]"
         return "kind", f' is "migration", which "{queue.kind}" cannot have: {why}'
     before, after = library.find_upgrade(place.queue_options)
-    versions = library.options[VERSION].one_of  # from the oldest to the newest
+    versions = [str(one) for one in library.options[VERSION].one_of]  # from the oldest to the newest
     older = versions[: versions.index(after)]
     if before not in older:
         found = "as after it" if before == after else f"which is not older than {after}"
