@@ -19,7 +19,7 @@ _COLLECTORS = "collectors"
 
 
 class RecordsWhole(Check):
-    """Fails on torn lines; unknown if a process that no fault killed recorded nothing, or if most samples of a collector failed.
+    """Fails on torn lines; unknown if a process that started and that no fault killed recorded nothing, or if most samples of a collector failed.
 
     One torn line is allowed: the last line of a file whose process was killed.
     """
@@ -36,7 +36,8 @@ class RecordsWhole(Check):
         wanted = [
             process.name
             for process in run.record.processes
-            if process.role in ("producer", "worker") and process.intended != "killed"  # it may have died in its first operation
+            # one that was killed may have died in its first operation, and one that was restarted could not start
+            if process.role in ("producer", "worker") and process.intended not in ("killed", "restarted")
         ]
         silent = [name for name in wanted if name not in recorded]
         unsampled, failing = _find_unsampled(run)

@@ -72,8 +72,10 @@ def test_a_process_without_events_makes_the_records_unknown(tmp_path: Path) -> N
     assert (finding.result, finding.reason) == ("unknown", "no events of worker-2")
 
 
-@pytest.mark.parametrize(("intended", "result"), [("killed", "pass"), ("running", "unknown")])
-def test_a_process_that_a_fault_kills_in_its_first_call_has_no_events(tmp_path: Path, intended: str, result: str) -> None:
+@pytest.mark.parametrize(("intended", "result"), [("killed", "pass"), ("restarted", "pass"), ("running", "unknown")])
+def test_a_process_that_a_fault_kills_in_its_first_call_or_that_could_not_start_has_no_events(
+    tmp_path: Path, intended: str, result: str
+) -> None:
     record = make_record(processes=[worker(), worker(name="worker-1-2", intended=intended, exit_code=-9)])
     assert find_of(make_run(tmp_path, record), "records").result == result
 
