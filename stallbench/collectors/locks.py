@@ -24,14 +24,16 @@ WHERE datname = current_database()
 _CONFLICT_KINDS = ("tablespace", "lock", "snapshot", "bufferpin", "deadlock")
 
 # If there are several blockers, one that does not wait itself is named: it is the session to end. A prepared transaction blocks as process 0; it
-# is found by its lock on the same object.
+# is found by its lock on the same object. Its virtual transaction is that of the session that prepared it (of no session after a restart), so its
+# lock on its own transaction id tells which one it is.
 _BLOCKED = """
 SELECT wanted.pid, blocker.pid,
   CASE WHEN blocker.pid = 0
     THEN 'prepared transaction' || coalesce(' ' || (
       SELECT gid FROM pg_locks AS held
-      JOIN pg_prepared_xacts AS prepared ON held.virtualtransaction = '-1/' || prepared.transaction
-      WHERE held.granted AND held.locktype = wanted.locktype
+      JOIN pg_locks AS own ON own.virtualtransaction = held.virtualtransaction AND own.pid IS NULL AND own.locktype = 'transactionid'
+      JOIN pg_prepared_xacts AS prepared ON prepared.transaction = own.transactionid
+      WHERE held.pid IS NULL AND held.granted AND held.locktype = wanted.locktype
       AND (held.database, held.relation, held.page, held.tuple, held.transactionid)
         IS NOT DISTINCT FROM (wanted.database, wanted.relation, wanted.page, wanted.tuple, wanted.transactionid)
       LIMIT 1), '')
@@ -53,6 +55,9 @@ LIMIT 20
 """
 
 
+_PREPARED = "prepared transaction "
+
+
 class BlockedSession(NamedTuple):
     """A session that waits for a lock."""
 
@@ -65,6 +70,11 @@ class BlockedSession(NamedTuple):
     """None in the first moment."""
     lock: str
     """Mode, kind of the object, and name of the table."""
+
+    @property
+    def prepared_gid(self) -> str:
+        """The gid of the prepared transaction that blocks; empty if a session does, or if the gid was not found."""
+        return self.blocker_application[len(_PREPARED) :] if self.blocker_pid == 0 else ""
 
 
 def read_blocked(connection: Any) -> list[BlockedSession]:

@@ -100,3 +100,28 @@ def test_two_sessions_that_block_each_other_end_the_search(database: TestDatabas
             for connection in (builder, first, second):
                 admin.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
                 connection.pgconn.finish()
+
+
+def test_a_prepared_transaction_is_named_with_the_statement_that_ends_it(database: TestDatabase) -> None:
+    """The session that prepared it has ended, but the progress view of the build still has its process id."""
+    with connect(database.direct, "admin") as admin, connect(database.direct, "builder") as builder, ExitStack() as stack:
+        admin.execute("CREATE TABLE waited_for (n int PRIMARY KEY)")
+        admin.execute("INSERT INTO waited_for VALUES (1)")
+        with connect(database.direct, "preparer") as preparer:
+            preparer.execute("BEGIN")
+            preparer.execute("UPDATE waited_for SET n = 2")
+            preparer.execute("PREPARE TRANSACTION 'it''s abandoned'")
+            gone = preparer.info.backend_pid
+        stack.callback(admin.execute, "ROLLBACK PREPARED 'it''s abandoned'")
+        builder.pgconn.send_query(BUILD)
+        stack.callback(builder.pgconn.finish)
+        stack.callback(admin.execute, f"SELECT pg_terminate_backend({builder.info.backend_pid})")
+
+        def find() -> Finding | None:
+            named = [one for one in look_at(database.direct).findings if "it's abandoned blocks 1 session" in one.sentence]
+            return named[0] if named else None
+
+        finding = wait_for(find, "a finding about what blocks the build")
+        assert "waits for prepared transaction it's abandoned;" in finding.sentence
+        assert finding.statement == "ROLLBACK PREPARED 'it''s abandoned';"
+        assert not any(str(gone) in f"{one.sentence} {one.statement}" for one in look_at(database.direct).findings)

@@ -17,7 +17,6 @@ from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 
 _MOST_SHOWN = 8
-_PREPARED = "prepared transaction "
 _COUNTS = """
 SELECT deadlocks, extract(epoch FROM clock_timestamp() - stats_reset)::float8,
   (SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid())
@@ -88,7 +87,13 @@ def _judge(blocked: Sequence[BlockedSession], sessions: Mapping[int, SessionDeta
         if longest_s < BRIEF_S:
             continue
         session = sessions.get(pid)
-        who = f"Prepared transaction {gid}" if pid == 0 else _capitalize(session.name) if session else f"Session {pid}"
+        who = (
+            f"Prepared transaction {gid or 'of unknown name'}"
+            if pid == 0
+            else _capitalize(session.name)
+            if session
+            else f"Session {pid}"
+        )
         doing = f" It is {session.doing}." if session and session.doing else ""
         behind = len(blocked) - count
         queued = f" {format_plural(behind, 'more session')} wait in all." if behind else ""
@@ -106,7 +111,7 @@ def _judge(blocked: Sequence[BlockedSession], sessions: Mapping[int, SessionDeta
 
 
 def _key(one: BlockedSession) -> tuple[int, str]:
-    return one.blocker_pid, one.blocker_application.removeprefix(_PREPARED) if one.blocker_pid == 0 else ""
+    return one.blocker_pid, one.prepared_gid
 
 
 def _name(pid: int, sessions: Mapping[int, SessionDetails]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from stallbench.collectors.locks import BlockedSession, read_blocked
 from stallbench.observe.formatting import format_age, format_bytes
-from stallbench.observe.postgres.sessions import SessionDetails, read_sessions, statement_to_terminate
+from stallbench.observe.postgres.sessions import SessionDetails, read_sessions, statement_to_roll_back, statement_to_terminate
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 
 _INDEX_BUILDS = """
@@ -47,8 +47,12 @@ class OperationsSubject(Subject):
         found = (*builds, *backups, *vacuums, *rewrites, *dumps)
         # Who may not see another user's session sees neither what its index build does nor what it waits for.
         waiting = [row for row in builds if row[2] and row[2].startswith("waiting for")]
-        heads = _find_heads(read_blocked(server), [row[3] for row in waiting]) if any(row[3] for row in waiting) else {}
-        sessions = read_sessions(server, [row[0] for row in found] + [row[3] for row in builds] + list(heads.values()))
+        blocked = read_blocked(server) if any(row[3] for row in waiting) else []
+        blockers = {one.pid: one for one in blocked}
+        # The progress view keeps the process id of a session that has ended while its transaction, which it had prepared, still blocks.
+        lockers = {row[0]: blockers[row[0]].blocker_pid if row[0] in blockers else row[3] for row in waiting}
+        heads = _find_heads(blocked, lockers.values())
+        sessions = read_sessions(server, [row[0] for row in found] + list(lockers.values()) + list(heads.values()))
         rows = [_row(f"base backup: {phase}", pid, sessions, _format_backup(done, total)) for pid, phase, total, done in backups]
         rows += [_row("pg_dump, or another COPY to a client", pid, sessions, "") for (pid,) in dumps]
         rows += [
@@ -71,8 +75,10 @@ class OperationsSubject(Subject):
             rows=tuple(rows),
             sentences=() if rows else ("No base backup, dump, index build, vacuum or rewrite of a table is running.",),
             findings=tuple(
-                _judge_waiting(sessions, heads, pid, command, locker, done, total, table)
-                for pid, command, _, locker, done, total, table, _ in waiting
+                _judge_waiting(sessions, heads, pid, command, lockers[pid], done, total, table)
+                if lockers[pid] or pid not in blockers
+                else _judge_waiting_for_prepared(sessions, blockers[pid], command, done, total, table)
+                for pid, command, _, _, done, total, table, _ in waiting
             ),
         )
 
@@ -119,6 +125,22 @@ def _judge_waiting(
         because="until then its index costs writes, and serves no query",
         statement=statement_to_terminate(end) if end else "",
         caution="rolls its transaction back and closes its connection" if end else "",
+    )
+
+
+def _judge_waiting_for_prepared(
+    sessions: Mapping[int, SessionDetails], one: BlockedSession, command: str, done: int, total: int, table: str | None
+) -> Finding:
+    build, gid = sessions.get(one.pid), one.prepared_gid
+    return Finding(
+        severity=Severity.WARNING,
+        subject=OperationsSubject.name,
+        about=str(one.pid),
+        sentence=f"{command} on {table or 'a table'} (session {one.pid}, running for {format_age(build.in_state_s if build else None)}) waits for "
+        f"prepared transaction {gid or 'of unknown name'}; {done} of {total} such transactions have ended.",
+        because="until then its index costs writes, and serves no query",
+        statement=statement_to_roll_back(gid) if gid else "",
+        caution="rolls its transaction back" if gid else "",
     )
 
 
