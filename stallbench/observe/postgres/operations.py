@@ -47,9 +47,9 @@ class OperationsSubject(Subject):
         found = (*builds, *backups, *vacuums, *rewrites, *dumps)
         # Who may not see another user's session sees neither what its index build does nor what it waits for.
         waiting = [row for row in builds if row[2] and row[2].startswith("waiting for")]
-        blocked = read_blocked(server) if any(row[3] for row in waiting) else []
+        blocked = read_blocked(server) if waiting else []
         blockers = {one.pid: one for one in blocked}
-        # The progress view keeps the process id of a session that has ended while its transaction, which it had prepared, still blocks.
+        # Of a prepared transaction the progress view has no process id, or that of the session that prepared it, which may have ended.
         lockers = {row[0]: blockers[row[0]].blocker_pid if row[0] in blockers else row[3] for row in waiting}
         heads = _find_heads(blocked, lockers.values())
         sessions = read_sessions(server, [row[0] for row in found] + list(lockers.values()) + list(heads.values()))
