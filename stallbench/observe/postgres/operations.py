@@ -51,6 +51,7 @@ class OperationsSubject(Subject):
         blockers = {one.pid: one for one in blocked}
         # Of a prepared transaction the progress view has no process id, or that of the session that prepared it, which may have ended.
         lockers = {row[0]: blockers[row[0]].blocker_pid if row[0] in blockers else row[3] for row in waiting}
+        gids = {pid: one.prepared_gid for pid, one in blockers.items() if one.blocker_pid == 0}
         heads = _find_heads(blocked, lockers.values())
         sessions = read_sessions(server, [row[0] for row in found] + list(lockers.values()) + list(heads.values()))
         rows = [_row(f"base backup: {phase}", pid, sessions, _format_backup(done, total)) for pid, phase, total, done in backups]
@@ -75,9 +76,7 @@ class OperationsSubject(Subject):
             rows=tuple(rows),
             sentences=() if rows else ("No base backup, dump, index build, vacuum or rewrite of a table is running.",),
             findings=tuple(
-                _judge_waiting(sessions, heads, pid, command, lockers[pid], done, total, table)
-                if lockers[pid] or pid not in blockers
-                else _judge_waiting_for_prepared(sessions, blockers[pid], command, done, total, table)
+                _judge_waiting(sessions, heads, pid, command, lockers[pid], gids.get(pid), done, total, table)
                 for pid, command, _, _, done, total, table, _ in waiting
             ),
         )
@@ -103,6 +102,7 @@ def _judge_waiting(
     pid: int,
     command: str,
     locker: int,
+    gid: str | None,
     done: int,
     total: int,
     table: str | None,
@@ -110,6 +110,8 @@ def _judge_waiting(
     build, blocker = sessions.get(pid), sessions.get(locker)
     for_s = build.in_state_s if build else None
     named = blocker.name if blocker else f"session {locker}" if locker else "another transaction"
+    if gid is not None:
+        named = f"prepared transaction {gid or 'of unknown name'}"
     doing = f" ({blocker.doing})" if blocker and blocker.doing else ""
     end = locker
     if locker in heads:
@@ -123,24 +125,12 @@ def _judge_waiting(
         sentence=f"{command} on {table or 'a table'} (session {pid}, running for {format_age(for_s)}) waits for {named}{doing}; "
         f"{done} of {total} such transactions have ended.",
         because="until then its index costs writes, and serves no query",
-        statement=statement_to_terminate(end) if end else "",
-        caution="rolls its transaction back and closes its connection" if end else "",
-    )
-
-
-def _judge_waiting_for_prepared(
-    sessions: Mapping[int, SessionDetails], one: BlockedSession, command: str, done: int, total: int, table: str | None
-) -> Finding:
-    build, gid = sessions.get(one.pid), one.prepared_gid
-    return Finding(
-        severity=Severity.WARNING,
-        subject=OperationsSubject.name,
-        about=str(one.pid),
-        sentence=f"{command} on {table or 'a table'} (session {one.pid}, running for {format_age(build.in_state_s if build else None)}) waits for "
-        f"prepared transaction {gid or 'of unknown name'}; {done} of {total} such transactions have ended.",
-        because="until then its index costs writes, and serves no query",
-        statement=statement_to_roll_back(gid) if gid else "",
-        caution="rolls its transaction back" if gid else "",
+        statement=statement_to_terminate(end) if end in sessions else statement_to_roll_back(gid) if gid else "",
+        caution="rolls its transaction back and closes its connection"
+        if end in sessions
+        else "rolls its transaction back"
+        if gid
+        else "",
     )
 
 
