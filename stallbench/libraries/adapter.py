@@ -57,19 +57,27 @@ def prune_jobs(library: Library, document: bytes, environment: Mapping[str, str]
     _carry_out("prune", "delete completed jobs", library, document, environment, within_s=None)
 
 
+def start_verb(library: Library, verb: str, environment: Mapping[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the process of a verb, in a process group of its own, which ends with the bench. It reads the document from its standard input.
+
+    ``output``: file of what it prints. ``environment``: variables besides those of its language.
+    """
+    return subprocess.Popen(
+        command_of(library, verb),
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **environment_of(library), **environment},
+        start_new_session=True,
+        preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
+    )
+
+
 def _carry_out(
     verb: str, what: str, library: Library, document: bytes, environment: Mapping[str, str], *, within_s: float | None
 ) -> None:
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command_of(library, verb),
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **environment_of(library), **environment},
-            start_new_session=True,
-            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
-        )
+        process = start_verb(library, verb, environment, output)
         try:
             process.communicate(document, timeout=within_s)
         except subprocess.TimeoutExpired:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench.libraries.adapter import start_verb
 from stallbench.libraries.definition import Library
-from stallbench.libraries.installation import command_of, environment_of
-from stallbench.processes.parent_death import die_with_parent
 
 _LAST_BYTES = 4096
 
@@ -36,15 +34,7 @@ class MigrationAttempt:
         self._log = log
         with log.open("ab") as output:
             self._began_at = output.tell()
-            self._process = subprocess.Popen(
-                command_of(library, "migrate"),
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **environment_of(library), **environment},
-                start_new_session=True,
-                preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 - only a system call
-            )
+            self._process = start_verb(library, "migrate", environment, output)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError), self._process.stdin as document_to:
             document_to.write(json.dumps(document).encode() + b"\n")
