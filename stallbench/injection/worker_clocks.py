@@ -32,7 +32,8 @@ class WorkerClocks:
     """The file of each worker."""
 
     def __init__(self, folder: Path, job_faults: Path) -> None:
-        """Keep the files in ``folder``. ``job_faults``: the folder of the active job faults."""
+        """Keep the files in ``folder``. ``job_faults``: the folder of the active job faults. Raises `MissingComponentError` without libfaketime."""
+        self._libfaketime = require_libfaketime()
         self._folder = folder
         self._job_faults = job_faults
 
@@ -41,7 +42,7 @@ class WorkerClocks:
         self._folder.mkdir(exist_ok=True)
         self.set(worker)
         environment = {
-            "LD_PRELOAD": str(require_libfaketime()),
+            "LD_PRELOAD": str(self._libfaketime),
             "FAKETIME_TIMESTAMP_FILE": str(self._file(worker)),
             "FAKETIME_CACHE_DURATION": str(NOTICED_AFTER_S),
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",

@@ -35,19 +35,18 @@ def require_libfaketime() -> Path:
     Raises `MissingComponentError` if it cannot be had; the message says why.
     """
     reason: str | None = None
-    if (found := _find()) is None:
-        try:
-            with one_at_a_time():
+    try:
+        with one_at_a_time():
+            if _find() is None:
                 reason = carry_out(_step(), sys.stderr)
-        except OSError as error:
-            reason = f"{error.filename or CACHE}: {error.strerror}"
-        found = _find()
-    if found is None:
-        raise MissingComponentError(
-            f"the fault clock_skew needs {_PACKAGE} for the workers of a library, and it could not be installed ({reason}); "
-            f"install it by: {_COMMAND}"
-        )
-    return _changed(found)
+            if (found := _find()) is not None:
+                return _changed(found)
+    except OSError as error:
+        reason = f"{error.filename or CACHE}: {error.strerror}"
+    raise MissingComponentError(
+        f"the fault clock_skew needs {_PACKAGE} for the workers of a library, and it could not be installed ({reason}); "
+        f"install it by: {_COMMAND}"
+    )
 
 
 def _find() -> Path | None:
