@@ -36,7 +36,7 @@ class _Ongoing:
     """An observation that is going on."""
 
     def __init__(self, options: ObserveOptions) -> None:
-        """Look for the first time. Raises `NotCarriedOutError` if the server cannot be read."""
+        """Look for the first time. Raises `NotCarriedOutError` if the server cannot be read, `BadInputError` if a queue is missing."""
         self.options = options
         is_postgres = options.servers.primary.engine == "postgres"
         self.queues = QueuesSubject(options.tables) if is_postgres else InnoDBQueuesSubject(options.tables)
@@ -59,12 +59,13 @@ class _Ongoing:
             user = f"{endpoint.user}@" if endpoint.user else ""
             address = f"{user}{endpoint.host or 'local socket'}:{endpoint.port}/{endpoint.database}"
             raise NotCarriedOutError(f"{address} cannot be read: {self.first.gone}")
-        if self.load is not None:
-            try:
+        try:
+            self.queues.require_named()
+            if self.load is not None:
                 self.load.require_queue()
-            except BadInputError:
-                self.observer.close()
-                raise
+        except BadInputError:
+            self.observer.close()
+            raise
 
     def look(self, *, reads_everything: bool = False) -> Observation:
         """Look, and record what the collectors measure."""

@@ -57,6 +57,17 @@ def test_postgres_refuses_the_user(postgres: Endpoint) -> None:
     fails(3, "permission denied for database", denied, password="secret")
 
 
+def test_a_table_that_does_not_exist_is_no_queue(postgres: Endpoint) -> None:
+    arguments = ["--dsn", address(postgres), "--once", "--table", "public.jbos"]
+    words = "--table public.jbos: there is no such table in this database; give it as SCHEMA.TABLE"
+    fails(2, words, arguments, password=postgres.password.get_secret_value())
+
+
+def test_an_address_with_the_scheme_of_another_engine_ends_with_a_hint(postgres: Endpoint) -> None:
+    as_mariadb = address(postgres.model_copy(update={"engine": "mariadb"}))
+    fails(3, "Is it PostgreSQL (--dsn postgresql://..)?", ["--dsn", as_mariadb, "--once"], MYSQL_PWD="secret")
+
+
 def test_an_empty_database_has_no_load_to_record(postgres: Endpoint, tmp_path: Path) -> None:
     arguments = ["--dsn", address(postgres), "--for", "30s", "--record-profile", str(tmp_path / "load.toml")]
     fails(2, "records one queue; found none", arguments, password=postgres.password.get_secret_value())

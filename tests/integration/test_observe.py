@@ -187,12 +187,18 @@ def test_behind_a_replica_s_feedback_it_needs_the_replica_s_address(held: HeldDa
 def test_a_user_without_rights_learns_what_is_hidden_and_how_to_see_it(
     que: TestDatabase, open_connection: OpenConnection
 ) -> None:
+    with connect(que.direct, "test") as admin:
+        admin.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
     with role(que, "nobody_much") as endpoint:
         observation = look_at(endpoint)
     hidden = cannot_see(observation)
+    assert "time and buffers of other users' statements, so the claim may be missing" in hidden
     assert 'GRANT pg_monitor TO "nobody_much";' in hidden
     assert 'GRANT SELECT ON public.que_jobs TO "nobody_much";' in hidden
     assert "Que 0.x (public.que_jobs) | ? |" in text_of(section_of(observation, "Queues"))
+    assert "No statement of those that this user may see was recognised as the claim" in text_of(
+        section_of(observation, "Statements")
+    )
 
 
 def test_the_suggested_grants_let_a_user_with_an_unusual_name_read_an_unusual_table(que: TestDatabase) -> None:

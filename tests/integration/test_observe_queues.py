@@ -142,7 +142,7 @@ def test_a_table_that_the_user_names_is_counted_even_if_no_library_has_it(river:
     observation = look_at(river, tables=("own_jobs", "no_such_table", "no_such_schema.jobs"))
     assert [row[:2] for row in section_of(observation, "Queues").rows] == [("unknown queue (public.own_jobs)", "7")]
     for name in ("no_such_table", "no_such_schema.jobs"):
-        assert f"table {name}: there is no such table" in cannot_see(observation)
+        assert f"table {name}: there is no such table in this database" in cannot_see(observation)
 
 
 def test_a_policy_cannot_make_a_count_wrong(river: Endpoint) -> None:

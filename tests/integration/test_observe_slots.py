@@ -29,3 +29,19 @@ def test_the_slot_of_a_replica_that_has_gone_is_the_holder_and_its_statement_fre
     with connect(endpoint, "test") as admin:
         admin.execute(row[-1])
     wait_for(lambda: find() is None, "a horizon that is free")
+
+
+def test_what_dropping_a_slot_loses_depends_on_its_kind(held: HeldDatabase) -> None:
+    endpoint = held.cluster.server("primary").direct.model_copy(update={"database": held.name})
+    held.primary.execute("SELECT pg_create_physical_replication_slot('of_a_replica', true)")
+    held.primary.execute("SELECT pg_create_logical_replication_slot('of_a_subscriber', 'pgoutput')")
+    try:
+        observation = look_at(endpoint)
+        assert finding_about(observation, "physical replication slot of_a_replica").caution.endswith(
+            "a replica must be built again"
+        )
+        logical = finding_about(observation, "logical replication slot of_a_subscriber")
+        assert logical.caution.endswith("a subscriber must copy its tables again")
+    finally:
+        for slot in ("of_a_replica", "of_a_subscriber"):
+            held.primary.execute(f"SELECT pg_drop_replication_slot('{slot}')")

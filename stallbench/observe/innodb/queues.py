@@ -42,6 +42,9 @@ _ERRORS = {
 class InnoDBQueuesSubject(QueuesSubject):
     """Recognises the libraries that its files in ``known_queues/`` describe for InnoDB."""
 
+    why_missing = "this user sees no such table in this database"
+    form = "TABLE"
+
     def find_all(self, look: Look) -> list[QueueTable]:
         """Return the tables of these libraries in the database."""
         names = "|".join(sorted({known.usual_table for known in find_known_queues().values() if known.innodb}))

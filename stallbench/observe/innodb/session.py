@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pymysql
@@ -63,7 +64,7 @@ class InnoDBSession:
             )
             self._restrict()
         except pymysql.Error as error:
-            raise ServerGoneError(name, DRIVER.describe(error)) from error
+            raise ServerGoneError(name, _explain_refusal(endpoint, error)) from error
 
     @property
     def spent_s(self) -> float:
@@ -112,3 +113,19 @@ class InnoDBSession:
                 self.close()
                 raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise
+
+
+def _explain_refusal(endpoint: Endpoint, error: pymysql.Error) -> str:
+    """Return the driver's words, with the likely cause if the port is open and the server has not said that it is MariaDB or MySQL."""
+    words = DRIVER.describe(error)
+    if "timed out" not in words or not _is_port_open(endpoint):
+        return words
+    return f"{words}; the port is open, but no MariaDB or MySQL answers. Is it PostgreSQL (--dsn postgresql://..)?"
+
+
+def _is_port_open(endpoint: Endpoint) -> bool:
+    try:
+        with socket.create_connection((endpoint.host, endpoint.port), timeout=_CONNECT_TIMEOUT_S):
+            return True
+    except OSError:
+        return False

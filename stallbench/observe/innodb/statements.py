@@ -28,6 +28,10 @@ class InnoDBStatementsSubject(StatementsSubject):
         """Return nothing: `InnoDBRightsSubject` says that the performance schema is off."""
         return ()
 
+    def describe_hidden(self, look: Look) -> tuple[Unseen, ...]:
+        """Return nothing: who may read the digests sees those of all users."""
+        return ()
+
     def describe_reset(self, look: Look) -> str:
         """Return when the counts began."""
         return f"since the server was started, {format_age(look.known.up_s)} ago, until this observation began"

@@ -53,8 +53,10 @@ class BlockingSubject(Subject):
             )
             for one in blocked[:_MOST_SHOWN]
         )
-        counted = f"{format_plural(deadlocks, 'deadlock')} since the counters were reset"
-        counted += f" {format_age(reset_s)} ago" if reset_s else " (never)"
+        counted = f"{format_plural(deadlocks, 'deadlock')} "
+        counted += (
+            f"since the counters were reset {format_age(reset_s)} ago" if reset_s else "in all; the counters were never reset"
+        )
         findings = _judge(blocked, sessions)
         if self._deadlocks is not None and deadlocks > self._deadlocks[0]:
             new, over_s = deadlocks - self._deadlocks[0], look.at_s - self._deadlocks[1]
@@ -96,7 +98,8 @@ def _judge(blocked: Sequence[BlockedSession], sessions: Mapping[int, SessionDeta
         )
         doing = f" It is {session.doing}." if session and session.doing else ""
         behind = len(blocked) - count
-        queued = f" {format_plural(behind, 'more session')} wait in all." if behind else ""
+        waits = "waits" if behind == 1 else "wait"
+        queued = f" {format_plural(behind, 'other session')} {waits} as well." if behind else ""
         findings.append(
             Finding(
                 severity=Severity.CRITICAL if longest_s >= LONG_WAIT_S else Severity.WARNING,

@@ -12,6 +12,7 @@ from stallbench.observe.formatting import format_age, format_count, format_plura
 from stallbench.observe.postgres.session import APPLICATION
 from stallbench.observe.postgres.sessions import (
     SessionDetails,
+    describe_loss_of_slot,
     read_sessions,
     statement_to_drop,
     statement_to_roll_back,
@@ -144,7 +145,7 @@ def _end(holder: Holder, session: SessionDetails | None, prepared: Mapping[str, 
                 "discards what it has written: ask the transaction manager first whether it was to be committed (COMMIT PREPARED)",
             )
         case "slot" if holder.state == "inactive":
-            return statement_to_drop(holder.key), "", "loses its consumer's position: a replica must be built again"
+            return statement_to_drop(holder.key), "", describe_loss_of_slot(is_logical=holder.catalog_only)
         case _:
             return (
                 "SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xmin IS NOT NULL ORDER BY xact_start;",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 
 from stallbench.engines import loaded_errors
+from stallbench.errors import BadInputError
 from stallbench.observe.formatting import format_age, format_count, quote_name
 from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
@@ -58,6 +59,8 @@ class QueuesSubject(Subject):
     name = "queues"
     what = "the queue's jobs"
     position = 20
+    why_missing: ClassVar[str] = "there is no such table in this database"
+    form: ClassVar[str] = "SCHEMA.TABLE"
 
     def __init__(self, tables: Sequence[str] = ()) -> None:
         """``tables``: those that the user named; if none, all that are recognised."""
@@ -74,6 +77,12 @@ class QueuesSubject(Subject):
         """The last counts of each queue."""
         return [self._last[table.oid][1] for table in self.tables if table.oid in self._last]
 
+    def require_named(self) -> None:
+        """Raise `BadInputError` if the last search did not find a table that the user named."""
+        if self._missing:
+            issues = [f"--table {name}: {self.why_missing}; give it as {self.form}" for name in self._missing]
+            raise BadInputError("\n".join(issues))
+
     def counted_at(self, table: QueueTable, at_s: float) -> JobCounts | None:
         """Return the counts of a queue by the look that began at ``at_s``; none if that look left them out."""
         counted_s, counts = self._last.get(table.oid, (None, None))
@@ -89,9 +98,7 @@ class QueuesSubject(Subject):
         look.known.queue_names = [table.plain_name for table in self.tables]
         look.known.claim_patterns = patterns
         rows, findings = [], []
-        unseen = [
-            Unseen(what=f"table {name}", why="there is no such table", remedy="give it as SCHEMA.TABLE") for name in self._missing
-        ]
+        unseen = [Unseen(what=f"table {name}", why=self.why_missing, remedy=f"give it as {self.form}") for name in self._missing]
         for table in self.tables:
             counts = self._count(look, table)
             rows.append(self._row(look, table, counts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural
-from stallbench.observe.postgres.sessions import statement_to_drop
+from stallbench.observe.postgres.sessions import describe_loss_of_slot, statement_to_drop
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 
 _FAR_BEHIND_BYTES = 1024**3
@@ -104,5 +104,5 @@ def _judge_inactive(name: str, kind: str, kept_bytes: int | None, xmin_age: int 
         sentence=f"The {kind} replication slot {name} is inactive and {kept}.",
         because="the server keeps WAL for it until the disk is full",
         statement=statement_to_drop(name),
-        caution="loses its consumer's position: a replica must be built again",
+        caution=describe_loss_of_slot(is_logical=kind == "logical"),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stallbench.collectors.statements import StatementCounts, plain_statement, read_statement_counts, read_statement_texts
-from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
+from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, quote_name, shorten_text
 from stallbench.observe.server_time import MARK
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
@@ -74,8 +74,10 @@ class StatementsSubject(Subject):
         self._last, self._last_s, self._own_ms = counts, look.at_s, self._own_ms + own_ms
         last = "not known before the second look" if is_first else f"the last {format_age(over_s)}"
         spans = f"now: {last}; earlier: {self.describe_reset(look)}."
+        hidden = self.describe_hidden(look)
         if tables and not claims:
-            spans += " No statement was recognised as the claim of the queue."
+            of = " of those that this user may see" if hidden else ""
+            spans += f" No statement{of} was recognised as the claim of the queue."
         if not is_first and own_ms > 0:
             spans += f" The queries of this observation took {format_ms(own_ms)} of that time."
         return Section(
@@ -84,6 +86,7 @@ class StatementsSubject(Subject):
             rows=tuple(rows),
             sentences=(spans,),
             findings=tuple(findings),
+            unseen=hidden,
         )
 
     def read_counts(self, look: Look) -> list[StatementCounts] | None:
@@ -97,6 +100,18 @@ class StatementsSubject(Subject):
     def describe_missing(self, look: Look) -> tuple[Unseen, ...]:
         """Return why no statements are counted."""
         return (_describe_missing(look),)
+
+    def describe_hidden(self, look: Look) -> tuple[Unseen, ...]:
+        """Return which statements the user may not see."""
+        if look.known.sees_all:
+            return ()
+        return (
+            Unseen(
+                what="time and buffers of other users' statements, so the claim may be missing",
+                why=f"{look.known.user} is not a member of pg_monitor",
+                remedy=f"GRANT pg_monitor TO {quote_name(look.known.user)};",
+            ),
+        )
 
     def describe_reset(self, look: Look) -> str:
         """Return when the counts began, to follow 'earlier: '."""
