@@ -101,6 +101,9 @@ public final class Adapter {
             .heartbeatInterval(seconds(options.number("dead_after", 0) / SchedulerBuilder.DEFAULT_MISSED_HEARTBEATS_LIMIT))
             .addExecutionInterceptor((instance, context, chain) -> recordCompletion(instance, chain.proceed(instance, context), recorder))
             .registerShutdownHook();
+    if (options.number("periodic", 0) > 0) {
+      builder.startTasks(Periodic.everyMinute(recorder));
+    }
     if (options.is("lock_and_fetch")) {
       builder.pollUsingLockAndFetch(0.5, 1.0);
     }
@@ -120,6 +123,9 @@ public final class Adapter {
    */
   @SuppressWarnings("unchecked")
   private static CompletionHandler<?> recordCompletion(TaskInstance<?> instance, CompletionHandler<?> deleting, Recorder recorder) {
+    if (instance.getTaskName().equals(Periodic.NAME)) {
+      return deleting; // which does not delete it, but gives it its next time
+    }
     long number = Long.parseLong(instance.getId());
     return (CompletionHandler<Job>)
         (complete, operations) -> {

@@ -46,6 +46,14 @@ async def open_pool(document):
     return await asyncpg.create_pool(min_size=1, max_size=1, **access(document))
 
 
+def add_periodic_job(queuer, period, recorder):
+    """Let the worker execute a schedule every ``period`` seconds. Its row says when it is due next, so this is the period before."""
+
+    @queuer.schedule("periodic", "* * * * *" if period == 60 else f"* * * * * */{period}")
+    async def fire(schedule):
+        recorder.write("fired", int(schedule.next_run.timestamp()) // period - 1, "", schedule.updated.timestamp())
+
+
 async def work(document):
     """Run a worker until SIGTERM."""
     recorder, options = Recorder(document), document["queue_options"]
@@ -60,6 +68,8 @@ async def work(document):
     for name in (ENTRYPOINT, *[SECOND_QUEUE] * options["second_queue"]):
         queuer.entrypoint(name, on_failure=options["on_failure"])(execute)
 
+    if period := options["periodic"]:
+        add_periodic_job(queuer, period, recorder)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, queuer.shutdown.set)
     recorder.ready()
     await queuer.run(

@@ -23,12 +23,15 @@ class JavaLibraries(PackageKind):
     def files(self, folder: Path) -> Sequence[Path]:
         """Return the lock, the sources of the adapter, and the statements that it needs."""
         own = present(folder, _LOCK, _ADAPTER)
-        return [*own, *sorted(folder.glob("*.sql")), *_contract()] if own else []
+        others = sorted({*folder.glob("*.java"), *folder.glob("*.sql")}.difference(own))
+        return [*own, *others, *_contract()] if own else []
 
     def install(self, library: Library, target: Path) -> None:
         """Download the libraries, compile the adapter, and put the statements beside it, where it can read them."""
         download_jars(library.folder / _LOCK, target / "jars")
-        compile_java([library.folder / _ADAPTER, *_contract()], sorted((target / "jars").iterdir()), target / "classes")
+        compile_java(
+            [*sorted(library.folder.glob("*.java")), *_contract()], sorted((target / "jars").iterdir()), target / "classes"
+        )
         for statements in library.folder.glob("*.sql"):
             shutil.copy(statements, target / "classes")
 
