@@ -19,6 +19,7 @@ from stallbench.commands.options import (
 )
 from stallbench.errors import BadInputError
 from stallbench.run.folder import RUNS
+from stallbench.scenario.load_bounds import MOST_RATE
 
 
 def limit(
@@ -67,6 +68,7 @@ def limit(
             "--start",
             metavar="RATE",
             min=1,
+            max=MOST_RATE,
             help="The first rate. Default: half of the capacity, which is measured first; with --against that of the baseline.",
         ),
     ] = None,

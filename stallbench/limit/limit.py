@@ -74,14 +74,18 @@ def plan_limit(
     if horizon == "held" and find_held_phase(scenario) is None:
         raise BadInputError(f"--horizon held: {scenario.file} has no measured phase with a longrunner; expected --horizon free")
     every: tuple[Horizon, ...] = ("free", "held") if find_held_phase(scenario) else ("free",)
-    if within_s < duration_s + _OVERHEAD_S:
-        raise BadInputError(
-            f"--within {within_s:g}s: is too short for one probe of {duration_s:g} s, which takes about {duration_s + _OVERHEAD_S:.0f} s"
+    horizons = (horizon,) if horizon else every
+    if within_s < (least_s := len(horizons) * (duration_s + _OVERHEAD_S)):
+        probes, take = (
+            (f"one probe of {duration_s:g} s", "takes")
+            if len(horizons) == 1
+            else (f"a probe of {duration_s:g} s with the horizon free and one with it held", "take")
         )
+        raise BadInputError(f"--within {within_s:g}s: is too short for {probes}, which {take} about {least_s:.0f} s")
     plan = LimitPlan(
         scenario=scenario,
         slo=slo,
-        horizons=(horizon,) if horizon else every,
+        horizons=horizons,
         duration_s=duration_s,
         within_s=within_s,
         precision=precision,

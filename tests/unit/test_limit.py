@@ -9,7 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from stallbench.cli import app
 from stallbench.errors import BadInputError
 from stallbench.limit.probes import PROBE, Horizon, find_held_phase, make_probe_scenario, read_horizon
 from stallbench.limit.record import Limit, LimitOutcome
@@ -133,7 +135,12 @@ class TestProbe:
         with pytest.raises(BadInputError, match="--horizon holding: expected free or held"):
             read_horizon("holding")
         with pytest.raises(BadInputError, match=r"--within 20s: is too short for one probe of 15 s, which takes about 40 s"):
-            plan("longtx", within_s=20)
+            plan("longtx", within_s=20, horizon="held")
+        with pytest.raises(
+            BadInputError,
+            match=r"--within 60s: is too short for a probe of 15 s with the horizon free and one with it held, which take about 80 s",
+        ):
+            plan("longtx", within_s=60)
         with pytest.raises(
             BadInputError, match=r"collectors\.enabled is false, but `limit` needs samples of the depth of the queue"
         ):
@@ -197,6 +204,13 @@ class TestResource:
         (use,) = (use for use in find_uses(RunTables(tmp_path), "longtx") if use.resource == "connections")
         assert use.description == "3 connections were refused"
         assert use.is_exhausted
+
+
+@pytest.mark.parametrize("rate", ["0", "inf", "nan", "1000001"])
+def test_a_first_rate_that_no_producer_can_have_is_refused_before_a_run(rate: str, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["limit", "longtx", "--start", rate, "--runs", str(tmp_path)])
+    assert ended.exit_code == 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_claim_times_of_a_library_are_refused_before_a_server_starts() -> None:
