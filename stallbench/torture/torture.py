@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stallbench import PROJECT
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
@@ -25,8 +26,9 @@ from stallbench.run.folder import RunFolder, create_folder
 from stallbench.run.opening import open_run
 from stallbench.run.recorder import describe_queue
 from stallbench.run.view import RunView
-from stallbench.scenario.file import read_scenario
+from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.scenario.toml import show_path
 from stallbench.scenario.validation.suggestion import did_you_mean
 from stallbench.storage.atomic_file import replace_file
 from stallbench.torture.judgement import judge_run
@@ -80,7 +82,11 @@ class TorturePlan:
                 expiry_s=self.expiry_s,
             )
         )
-        return read_scenario(str(file), overrides=self.select_overrides(name_phases(trials)))
+        try:
+            return read_scenario(str(file), overrides=self.select_overrides(name_phases(trials)))
+        except ScenarioError as error:  # the user named a queue, and does not know the file
+            made = f"{show_path(file, PROJECT)}: "
+            raise ScenarioError([f'queue "{self.kind}": {issue.removeprefix(made)}' for issue in error.issues]) from None
 
 
 def plan_torture(

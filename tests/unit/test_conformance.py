@@ -139,12 +139,14 @@ def test_the_lines_say_the_result_first() -> None:
         (["nowhere.py:MyQueue"], 'queue "nowhere.py:MyQueue" names a file that does not exist'),
         (["library:./nowhere"], "there is no folder"),
         (["skip_locked", "--set", "database.engine=redis"], "redis"),
+        (["skip_locked", "--set", "workers.counts=3"], 'queue "skip_locked": --set workers.counts: unknown key'),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_started(arguments: list[str], message: str) -> None:
     ended = CliRunner().invoke(app, ["conform", *arguments])
     assert isinstance(ended.exception, BadInputError)
     assert message in str(ended.exception)
+    assert "/stallbench-" not in str(ended.exception), "the user does not know the scenario that was made for the queue"
 
 
 def a_finding(check: str, result: Result, reason: str) -> Finding:
