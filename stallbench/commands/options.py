@@ -141,10 +141,12 @@ def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Pat
             raise BadInputError("--tolerance is only for a comparison with a baseline: add --against BASELINE")
         return None
     from stallbench.regression.against import Against
-    from stallbench.regression.tolerance import read_tolerance
+    from stallbench.regression.tolerance import read_tolerance, require_compared
 
-    read_tolerance(tolerance or [])
-    return Against(baseline=_find_baseline(against, runs), options=tuple(tolerance or []))
+    allowed = read_tolerance(tolerance or [])
+    found = Against(baseline=_find_baseline(against, runs), options=tuple(tolerance or []))
+    require_compared(allowed, found.baseline.kind)
+    return found
 
 
 def _find_baseline(name: str, runs: Path) -> Baseline:

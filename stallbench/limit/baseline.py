@@ -25,7 +25,9 @@ def read_limit_baseline(folder: Path) -> Baseline:
         content = json.loads(path.read_text())
         require_format(content, FORMAT, str(path), "search for the limit again, or read it with the version that wrote it")
         if content["status"] != "completed":
-            raise BadInputError(f"{folder}: the search cannot be a baseline: it was {content['status']}")
+            raise BadInputError(
+                f"{folder}: the search cannot be a baseline: its status is {content['status']}; expected completed"
+            )
         for limit in content["limits"]:
             _require_found(folder, limit)
         records = [_read_record_of(folder, limit) for limit in content["limits"]]

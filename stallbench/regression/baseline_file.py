@@ -92,9 +92,9 @@ def read_baseline_file(path: Path) -> Baseline:
     except OSError as error:
         raise BadInputError(f"{path}: the baseline cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise BadInputError(f"{path}: not a baseline: {error}") from None
+        raise _make_error(str(path), str(error)) from None
     if size > _LARGEST_BYTES:
-        raise BadInputError(f"{path}: not a baseline: it has {size:,} bytes")
+        raise _make_error(str(path), f"it has {size:,} bytes")
     return parse_baseline(text, str(path))
 
 
@@ -105,8 +105,12 @@ def parse_baseline(text: str, where: str) -> Baseline:
         require_format(content, FORMAT, where, "write the baseline again: stallbench baseline RUN --output FILE")
         return Baseline.model_validate(content)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise BadInputError(f"{where}: not a baseline: {error}") from None
+        raise _make_error(where, str(error) if text.strip() else "it is empty") from None
     except ValidationError as error:
         issue = error.errors(include_input=False, include_url=False)[0]
         key = ".".join(str(part) for part in issue["loc"])
-        raise BadInputError(f"{where}: not a baseline: {key + ': ' if key else ''}{issue['msg']}") from None
+        raise _make_error(where, f"{key + ': ' if key else ''}{issue['msg']}") from None
+
+
+def _make_error(where: str, found: str) -> BadInputError:
+    return BadInputError(f"{where}: not a baseline: {found}; write one with: stallbench baseline RUN --output FILE")

@@ -93,7 +93,7 @@ def _read_run(path: Path, *, variant: str | None = None, subjects: Sequence[Subj
     try:
         record = tables.record
         if record.status != "completed" or record.is_observation:
-            what = "only a server was observed" if record.is_observation else f"it was {record.status}"
+            what = "only a server was observed" if record.is_observation else f"its status is {record.status}; expected completed"
             raise BadInputError(f"{path}: the run cannot be a baseline: {what}")
         engine, version = find_primary(record)
         if not version:

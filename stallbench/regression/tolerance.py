@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from stallbench.errors import BadInputError
 from stallbench.measures import metric_names
+from stallbench.regression.baseline_file import Kind
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 DEFAULT_PERCENT = 20.0
@@ -16,6 +17,12 @@ SUSTAINED_RATE = "sustained_rate"
 DRIFT = "drift"
 """By how many percent of its median a figure changes from the first cycle of a soak to the last. A tolerance of it is added, in percentage points."""
 _EXPECTED = "expected a percentage, like 20%, or one for a metric, like latency_ms.p95=50%, or a number in its unit, like deadlocks.count=5"
+
+_COMPARED: Mapping[Kind, str] = {
+    "run": "of runs only metrics like latency_ms.p95 can be given",
+    "limit": f"of a limit only {SUSTAINED_RATE} can be given",
+    "soak": f"of soaks only {DRIFT} and metrics like table_bytes.last can be given",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +67,20 @@ def read_tolerance(options: Sequence[str]) -> Tolerance:
         elif metric.strip() in known:
             by_metric[metric.strip()] = allowance
         else:
-            raise BadInputError(f'--tolerance {option}: there is no metric "{metric}"{did_you_mean(metric, known)}')
+            raise BadInputError(
+                f'--tolerance {option}: there is no metric "{metric}"{did_you_mean(metric, known)}; expected a metric of docs/measures.md, '
+                f"like latency_ms.p95, or {SUSTAINED_RATE} or {DRIFT}"
+            )
     return Tolerance(default, by_metric)
+
+
+def require_compared(tolerance: Tolerance, kind: Kind) -> None:
+    """Raise `BadInputError` if a metric of ``tolerance`` is never compared with a baseline of ``kind``, so that it would have no effect."""
+    for metric in tolerance.by_metric:
+        is_measure = metric not in (SUSTAINED_RATE, DRIFT)
+        if metric == SUSTAINED_RATE if kind == "limit" else is_measure or (kind == "soak" and metric == DRIFT):
+            continue
+        raise BadInputError(f"--tolerance {metric}=..: {metric} is not compared with this baseline; {_COMPARED[kind]}")
 
 
 def _read_allowance(option: str, text: str) -> Allowance:

@@ -17,7 +17,7 @@ def read_soak_baseline(path: Path) -> Baseline:
     folder = SoakFolder(path)
     record = folder.read()
     if record.status != "completed":
-        raise BadInputError(f"{path}: the soak cannot be a baseline: it is {record.status}")
+        raise BadInputError(f"{path}: the soak cannot be a baseline: its status is {record.status}; expected completed")
     cycle = find_cycle_record(folder, record)
     if cycle is None:
         raise BadInputError(f"{path}: the soak cannot be a baseline: the folders of its cycles are gone")

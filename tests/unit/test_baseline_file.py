@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from stallbench import PROJECT
 from stallbench.cli import app
+from stallbench.commands.options import find_against
 from stallbench.comparison.plan import Load, make_plan
 from stallbench.errors import BadInputError
-from stallbench.regression.baseline_file import read_baseline_file, write_baseline
+from stallbench.regression.baseline_file import Kind, read_baseline_file, write_baseline
 from stallbench.regression.collection import collect_baseline, find_baseline
 from stallbench.regression.comparability import find_conditions, require_comparable, shorten_kind, with_load_of
 from stallbench.regression.tolerance import read_tolerance
@@ -88,7 +89,7 @@ def test_a_damaged_file_is_refused_with_its_path(tmp_path: Path, change: Any, to
 def test_what_is_no_baseline_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "baseline.json"
     path.write_text(text)
-    with pytest.raises(BadInputError, match="not a baseline"):
+    with pytest.raises(BadInputError, match=r"not a baseline: .*; write one with: stallbench baseline RUN --output FILE"):
         read_baseline_file(path)
 
 
@@ -118,7 +119,7 @@ def test_runs_are_added_to_a_file(tmp_path: Path) -> None:
         ({"overrides": ["workers.count=9"]}, "workers.count is 9, before 4"),
         ({"version": "16.6"}, "ran on postgres 16.6, the runs before it on postgres 16.4"),
         ({"host": make_record()["host"] | {"cpus": 4}}, "ran on 4 CPUs, and .* on 2"),
-        ({"status": "aborted"}, "cannot be a baseline: it was aborted"),
+        ({"status": "aborted"}, "cannot be a baseline: its status is aborted; expected completed"),
     ],
     ids=str,
 )
@@ -195,6 +196,29 @@ def test_a_comparison_gets_the_rate_of_the_baseline_in_all_variants_that_have_a_
 def test_a_bad_tolerance_is_refused(option: str) -> None:
     with pytest.raises(BadInputError, match="--tolerance"):
         read_tolerance([option])
+
+
+def test_an_unknown_metric_of_a_tolerance_is_refused_with_what_is_allowed() -> None:
+    with pytest.raises(
+        BadInputError, match=r"expected a metric of docs/measures\.md, like latency_ms\.p95, or sustained_rate or drift"
+    ):
+        read_tolerance(["nothing_alike=5%"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "allowed"),
+    [
+        ("limit", "latency_ms.p95=50%", "of a limit only sustained_rate"),
+        ("limit", "drift=10%", "of a limit only sustained_rate"),
+        ("run", "sustained_rate=30%", "of runs only metrics like latency_ms.p95"),
+        ("soak", "sustained_rate=30%", "of soaks only drift and metrics like table_bytes.last"),
+    ],
+)
+def test_a_tolerance_of_what_is_not_compared_is_refused(kind: Kind, option: str, allowed: str, tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(write_baseline(make_baseline(tmp_path / "runs", [10.0]).model_copy(update={"kind": kind})))
+    with pytest.raises(BadInputError, match=f"--tolerance {option.partition('=')[0]}=.*: .*{allowed}"):
+        find_against(str(path), ["20%", option], tmp_path)
 
 
 def test_a_later_tolerance_replaces_an_earlier_one() -> None:

@@ -211,7 +211,7 @@ def test_a_baseline_of_runs_is_refused_and_so_is_a_mixture(search: Search, tmp_p
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ({"status": "aborted"}, "the search cannot be a baseline: it was aborted"),
+        ({"status": "aborted"}, "the search cannot be a baseline: its status is aborted; expected completed"),
         ({"format": 2}, "format 2 was written by a newer stallbench"),
         ({"limits": [{}]}, "not a search's record"),
         ({"limits": []}, "not a search's record"),

@@ -217,7 +217,7 @@ def test_a_soak_that_was_interrupted_is_unknown_and_no_baseline(tmp_path: Path, 
     assert [(finding.result, finding.reason) for finding in findings.values()] == [
         ("unknown", "control: cannot be compared with the baseline: the soak is aborted")
     ]
-    with pytest.raises(BadInputError, match="the soak cannot be a baseline: it is aborted"):
+    with pytest.raises(BadInputError, match="the soak cannot be a baseline: its status is aborted; expected completed"):
         collect_baseline(["now"], tmp_path)
 
 
