@@ -13,6 +13,25 @@ from stallbench.errors import BadInputError, NotCarriedOutError
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _MOST_FOLDERS = 1000
 _LONGEST_NAME = 120
+_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "scenario": ((str, os.PathLike), "a name from stallbench list or a path"),
+    "queue": (str, 'a text, like "app/queue.py:MyQueue"'),
+    "variant": (str, "the name of a variant"),
+    "phases": (Mapping, 'a dictionary, like {"longtx": "20s"}'),
+    "set": (Mapping, 'a dictionary, like {"workers.count": 8}'),
+    "expect": (Sequence, "a list of dictionaries"),
+}
+"""What the fixture takes, and how it is described."""
+
+
+def require_types(**arguments: object) -> None:
+    """Raise `BadInputError` for an argument of another type than the fixture takes. None is an argument that is not given."""
+    for name, value in arguments.items():
+        if name not in _TYPES or value is None:
+            continue
+        types, expected = _TYPES[name]
+        if not isinstance(value, types) or (types is Sequence and isinstance(value, str)):
+            raise BadInputError(f"{name} is {value!r}; expected {expected}")
 
 
 def describe_changes(
@@ -32,7 +51,7 @@ def describe_changes(
         changes["queue.kind"] = queue
     for name, value in (phases or {}).items():
         keys = value if isinstance(value, Mapping) else {"duration": value}
-        changes.update({f"phases.{_write_key(name)}.{key}": each for key, each in keys.items()})
+        changes.update({f"phases.{_write_key(str(name))}.{key}": each for key, each in keys.items()})
     changes.update(set or {})
     if expect is not None:
         changes["expect"] = expect

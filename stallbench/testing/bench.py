@@ -21,7 +21,14 @@ from typing import Any
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_PASS, BadInputError, NotCarriedOutError
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.processes.parent_death import die_with_parent
-from stallbench.testing.arguments import describe_against, describe_changes, find_queue_file, find_scenario_file, name_folder
+from stallbench.testing.arguments import (
+    describe_against,
+    describe_changes,
+    find_queue_file,
+    find_scenario_file,
+    name_folder,
+    require_types,
+)
 from stallbench.testing.outcome import Conformance, RunOutcome, read_conformance, read_outcome
 from stallbench.testing.session_server import Answer, Request
 from stallbench.waiting import wait_until
@@ -133,9 +140,11 @@ class Bench:
         The marker ``stallbench`` gives defaults for all of them; those of ``phases`` and ``set`` are merged. Raises `BadInputError` for what
         `stallbench run` refuses, `NotCarriedOutError` if the run could not be carried out; an expectation that does not hold raises nothing.
         """
+        require_types(**self._defaults)
+        require_types(scenario=scenario, **arguments)
         merged = {**self._defaults, **arguments}
         for name in ("phases", "set"):
-            merged[name] = {**self._defaults.get(name, {}), **arguments.get(name, {})}
+            merged[name] = {**(self._defaults.get(name) or {}), **(arguments.get(name) or {})}
         chosen = scenario if scenario is not None else merged.pop("scenario", None)
         merged.pop("scenario", None)
         if chosen is None:
@@ -158,6 +167,7 @@ class Bench:
 
     def conform(self, queue: str, *, set: Mapping[str, object] | None = None) -> Conformance:  # noqa: A002 - the name of the option
         """Try every promise of a queue, at every crash point, as `stallbench conform` does. Takes minutes. Raises as `run` does."""
+        require_types(queue=queue, set=set)
         folder = self._make_folder()
         named = find_queue_file(queue, self._session.root)
         self._carry_out(["conform", named, *describe_changes(set=set or {}), "--runs", str(folder)], folder)

@@ -5,6 +5,7 @@ This module imports nothing heavy, because pytest also loads it for projects tha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ FOLDER_PROPERTY = "stallbench"
 _MARKER = "stallbench"
 _folders = pytest.StashKey[list[tuple[str, Path]]]()
 """What the tests of all test processes have left: the test's id and the folder, in the order in which tests ended."""
+_unwritten = pytest.StashKey[str]()
+"""Why the summary could not be written."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,6 +57,18 @@ def pytest_configure(config: pytest.Config) -> None:
         "every test with the fixture has the marker, so -m 'not stallbench' deselects these tests",
     )
     config.stash[_folders] = []
+    if (summary := config.getoption(SUMMARY_OPTION)) and not _can_be_written(_find_summary(config)):
+        raise pytest.UsageError(f"{SUMMARY_OPTION} {summary}: no file can be written there; expected the path of a file")
+
+
+def _find_summary(config: pytest.Config) -> Path:
+    return Path(config.invocation_params.dir, config.getoption(SUMMARY_OPTION))
+
+
+def _can_be_written(path: Path) -> bool:
+    """Whether ``path`` is a file, or one can be made there with the folders that it needs."""
+    existing = next(each for each in (path, *path.parents) if each.exists())
+    return existing.is_dir() == (existing != path) and os.access(existing, os.W_OK)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -118,9 +133,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
             from stallbench.testing.results import add_cases, append_summaries
 
             if junit := session.config.getoption("xmlpath", None):
-                add_cases(Path(junit), found)
-            if summary := session.config.getoption(SUMMARY_OPTION):
-                append_summaries(Path(session.config.invocation_params.dir, summary), [path for _, path in found])
+                add_cases(Path(os.path.expandvars(junit)).expanduser(), found)  # as pytest reads it
+            if session.config.getoption(SUMMARY_OPTION):
+                target = _find_summary(session.config)
+                try:
+                    append_summaries(target, [path for _, path in found])
+                except OSError as error:
+                    session.config.stash[_unwritten] = f"the summary could not be written to {target}: {error.strerror}"
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
@@ -130,3 +149,5 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         for nodeid, folder in found:
             report = folder / "report.html"
             terminalreporter.write_line(f"{nodeid}: {report if report.exists() else folder}")
+        if unwritten := config.stash.get(_unwritten, ""):
+            terminalreporter.write_line(unwritten, red=True)

@@ -16,15 +16,6 @@ import pytest
 from junitparser import JUnitXml
 
 from stallbench import PROJECT
-from stallbench.errors import BadInputError
-from stallbench.testing.arguments import (
-    describe_against,
-    describe_changes,
-    find_queue_file,
-    find_scenario_file,
-    name_folder,
-    write_toml,
-)
 
 STAND_IN = """
 import json, shutil, sys
@@ -75,7 +66,12 @@ def run_pytest(project: Path, test: str, *options: str) -> subprocess.CompletedP
     """Run pytest in a process of its own, with this plugin and xdist alone, whatever else is installed."""
     (project / "test_queue.py").write_text(test)
     plugins = ["-p", "stallbench.testing.plugin", "-p", "no:cacheprovider", *(["-p", "xdist"] if "-n" in options else [])]
-    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(PROJECT)}
+    environment = {
+        **os.environ,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": str(PROJECT),
+        "STALLBENCH_PROJECT": str(project),
+    }
     command = [sys.executable, "-m", "pytest", "--rootdir", str(project), "-rA", *plugins, *options]
     return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
 
@@ -125,7 +121,7 @@ def test_again(stallbench):
 def test_without():
     pass
 """,
-        *("--junitxml=junit.xml", "--stallbench-summary=summary.md", *options),
+        *("--junitxml=$STALLBENCH_PROJECT/junit.xml", "--stallbench-summary=summary.md", *options),
     )
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
     suites = list(JUnitXml.fromfile(str(project / "junit.xml")))
@@ -169,6 +165,39 @@ def test_unknown_argument(stallbench):
     assert "has no argument queues; expected scenario, queue, variant, phases, set, expect, against and tolerance" in ended.stdout
 
 
+def test_an_argument_that_is_none_is_not_given(project: Path) -> None:
+    ended = run_pytest(
+        project,
+        """
+import pytest
+
+@pytest.mark.stallbench(scenario="longtx", queue="skip_locked", phases={"longtx": "9s"})
+def test_queue(stallbench):
+    assert stallbench.run(None, queue=None, phases=None, set=None, expect=None, variant=None).passed
+""",
+        "--stallbench-reports=kept",
+    )
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+    (arguments,) = (json.loads(path.read_text()) for path in (project / "kept").glob("*/arguments.json"))
+    assert arguments[:4] == ["run", "longtx", "--set", 'phases.longtx.duration="9s"']
+
+
+@pytest.mark.parametrize("place", [".", "stand_in.py/summary.md"])
+def test_a_summary_that_cannot_be_written_is_refused_before_the_first_test(place: str, project: Path) -> None:
+    ended = run_pytest(project, "def test_queue(stallbench): pass\n", f"--stallbench-summary={place}")
+    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"--stallbench-summary {place}: no file can be written there" in ended.stderr
+    assert "Traceback" not in ended.stdout + ended.stderr
+
+
+def test_a_summary_that_could_not_be_written_at_the_end_is_named_after_the_tests(project: Path) -> None:
+    test = "def test_queue(stallbench): assert stallbench.run('longtx').passed"
+    ended = run_pytest(project, test, "--stallbench-summary=/proc/nowhere/summary.md")
+    assert "the summary could not be written to /proc/nowhere/summary.md: No such file or directory" in ended.stdout
+    assert "1 passed" in ended.stdout
+    assert "Traceback" not in ended.stdout + ended.stderr
+
+
 def test_tests_with_the_fixture_can_be_left_out(project: Path) -> None:
     ended = run_pytest(
         project,
@@ -188,35 +217,6 @@ def test_it_costs_nothing_where_it_is_not_used() -> None:
     assert json.loads(loaded) == ["stallbench", "stallbench.testing", "stallbench.testing.plugin"]
 
 
-def test_values_are_written_as_toml() -> None:
-    expect = [{"metric": "lost.total", "at_most": 0, "because": 'a "lost" job', "phases": ["a", "b"], "x y": True}]
-    text = '[{metric = "lost.total", at_most = 0, because = "a \\"lost\\" job", phases = ["a", "b"], "x y" = true}]'
-    assert write_toml(expect) == text
-    assert describe_changes(phases={"long tx": {"rate": 1.5}}, expect=()) == [
-        "--set",
-        'phases."long tx".rate=1.5',
-        "--set",
-        "expect=[]",
-    ]
-    with pytest.raises(BadInputError, match="is a NoneType; expected a text, number, boolean, list or dictionary"):
-        write_toml({"a": None})
-
-
-def test_a_baseline_and_tolerances_become_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "baseline.json").touch()
-    given = describe_against("baseline.json", "30%", tmp_path / "root")
-    assert given == ["--against", f"{tmp_path}/root/baseline.json", "--tolerance", "30%"]
-    several = describe_against(Path("other.json"), ["30%", "depth.last=5"], tmp_path / "root")
-    assert several == ["--against", "other.json", "--tolerance", "30%", "--tolerance", "depth.last=5"]
-    assert describe_against(None, None, tmp_path) == []
-    with pytest.raises(BadInputError, match=r'tolerance is 0\.3; expected a text like "30%"'):
-        describe_against("baseline.json", 0.3, tmp_path)
-    with pytest.raises(BadInputError, match="against is 3; expected the path of a baseline file"):
-        describe_against(3, None, tmp_path)
-
-
 def test_a_run_of_a_test_is_compared_with_a_baseline(project: Path) -> None:
     ended = run_pytest(
         project,
@@ -229,24 +229,3 @@ def test_queue(stallbench):
     assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
     (arguments,) = (json.loads(path.read_text()) for path in (project / "kept").glob("*/arguments.json"))
     assert arguments[2:8] == ["--against", "baseline.json", "--tolerance", "30%", "--tolerance", "depth.last=5"]
-
-
-def test_paths_count_from_the_working_directory_and_then_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    for path in (tmp_path / "root.py", tmp_path / "root.toml", here / "here.py"):
-        path.touch()
-    assert find_queue_file("here.py:MyQueue", tmp_path) == "here.py:MyQueue"
-    assert find_queue_file("root.py:MyQueue", tmp_path) == f"{tmp_path}/root.py:MyQueue"
-    assert find_queue_file("nowhere.py:MyQueue", tmp_path) == "nowhere.py:MyQueue"
-    assert find_queue_file("library:procrastinate", tmp_path) == "library:procrastinate"
-    assert find_queue_file("library:./here", tmp_path) == f"library:{tmp_path}/here"
-    assert find_queue_file("skip_locked", tmp_path) == "skip_locked"
-    assert find_scenario_file("root.toml", tmp_path) == f"{tmp_path}/root.toml"
-    assert find_scenario_file("longtx", tmp_path) == "longtx"
-
-
-def test_each_run_of_a_test_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    folders = [name_folder(tmp_path, "tests/test_q.py::test_a[1-x]").name for _ in range(2)]
-    assert folders == ["tests-test_q.py-test_a-1-x", "tests-test_q.py-test_a-1-x-2"]
