@@ -44,7 +44,7 @@ def observe(
     log: Annotated[
         Path | None,
         typer.Option(
-            "--log", metavar="FILE", help="The server's log, if it is on this machine: shows what each vacuum could not remove."
+            "--log", metavar="FILE", help="PostgreSQL's log, if it is on this machine: shows what each vacuum could not remove."
         ),
     ] = None,
     for_: Annotated[

@@ -78,6 +78,8 @@ def read_options(
             f"--log {log}: there is no such file on this machine; leave the option out if the server is on another one"
         )
     servers = read_addresses(dsn)
+    if log is not None and servers.primary.engine != "postgres":
+        raise BadInputError(f"--log {log}: is read of PostgreSQL only; leave it out")
     if profile is not None and for_s is not None:
         _require_profile(profile, for_s=for_s, every_s=every_s)
     return ObserveOptions(

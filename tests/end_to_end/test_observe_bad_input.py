@@ -68,6 +68,13 @@ def test_an_address_with_the_scheme_of_another_engine_ends_with_a_hint(postgres:
     fails(3, "Is it PostgreSQL (--dsn postgresql://..)?", ["--dsn", as_mariadb, "--once"], MYSQL_PWD="secret")
 
 
+@pytest.mark.parametrize("parameters", ["", "?sslmode=disable"])
+def test_a_server_of_innodb_that_is_taken_for_postgres_ends_with_a_hint(servers: PrivateServers, parameters: str) -> None:
+    with servers.empty("mariadb") as endpoint:
+        as_postgres = address(endpoint.model_copy(update={"engine": "postgres"}), user="reader") + parameters
+        fails(3, "Is it MariaDB or MySQL (--dsn mariadb://..)?", ["--dsn", as_postgres, "--once"], password="secret")
+
+
 def test_an_empty_database_has_no_load_to_record(postgres: Endpoint, tmp_path: Path) -> None:
     arguments = ["--dsn", address(postgres), "--for", "30s", "--record-profile", str(tmp_path / "load.toml")]
     fails(2, "records one queue; found none", arguments, password=postgres.password.get_secret_value())

@@ -50,6 +50,8 @@ _IN_TRANSACTION = "; ".join(
 _NOT_PASSED_ON = "unsupported startup parameter"
 _NO_TRANSACTIONS = "statement pooling mode"
 _DIRECT = "give the address of the PostgreSQL server itself"
+_OF_ANOTHER_PROTOCOL = ("invalid response to SSL negotiation", "expected authentication request from server")
+"""How libpq describes the greeting of a server of another kind."""
 _OUT_OF_REACH = ("57P", "08")
 """Classes of SQLSTATE by which a server ends a session."""
 
@@ -167,7 +169,7 @@ class ReadOnlySession:
             self._connection = self._open(" ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()))
         except psycopg.OperationalError as error:
             if _NOT_PASSED_ON not in str(error):
-                raise ServerGoneError(self.name, DRIVER.describe(error)) from error
+                raise ServerGoneError(self.name, _explain_refusal(error)) from error
             self._connect_through_pooler()
             return
         except psycopg.Error as error:
@@ -227,3 +229,11 @@ class ReadOnlySession:
         )
         connection.adapters.register_loader("numeric", FloatLoader)
         return connection
+
+
+def _explain_refusal(error: psycopg.Error) -> str:
+    """Return the driver's words, with the likely cause if what answered does not speak PostgreSQL's protocol."""
+    words = DRIVER.describe(error)
+    if any(words_of_libpq in words for words_of_libpq in _OF_ANOTHER_PROTOCOL):
+        return f"{words}; no PostgreSQL answers. Is it MariaDB or MySQL (--dsn mariadb://..)?"
+    return words
