@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -37,9 +38,9 @@ def init(
     queue, docs = named / QUEUE, PROJECT / "docs"
     steps = {
         "stallbench setup": f"installs what is missing on this machine: {shorten(docs / 'install.md')}",
-        f"stallbench run {scenario}": "runs the scenario, half a minute of load, and makes its report",
-        f"stallbench conform {queue}": "tries every promise of the queue, at every crash point",
-        f"pytest {named / TEST}": f"runs the same scenario as a test: {shorten(docs / 'ci.md')}",
+        shlex.join(["stallbench", "run", scenario]): "runs the scenario, half a minute of load, and makes its report",
+        shlex.join(["stallbench", "conform", str(queue)]): "tries every promise of the queue, at every crash point",
+        shlex.join(["pytest", str(named / TEST)]): f"runs the same scenario as a test: {shorten(docs / 'ci.md')}",
     }
     width = max(map(len, steps))
     print("\nnext steps, from this folder:")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ def test_the_scenario_and_its_queue_are_valid_as_they_are(
     assert f'stallbench.run("{named.format(parent=tmp_path)}scenario.toml")' in test
     run = "./scenario.toml" if folder == "." else f"{named.format(parent=tmp_path)}scenario.toml"
     assert f"stallbench run {run} " in printed.output
+
+
+def test_the_commands_of_a_folder_whose_name_has_a_space_can_be_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = CliRunner().invoke(app, ["init", "my tests"]).output
+    commands = {tuple(shlex.split(line)[:3]) for line in printed.splitlines() if line.startswith("  ")}
+    assert ("stallbench", "run", "my tests/scenario.toml") in commands
+    assert ("stallbench", "conform", "my tests/my_queue.py:MyQueue") in commands
+    assert any(command[:2] == ("pytest", "my tests/test_my_queue.py") for command in commands)
 
 
 def test_a_file_that_is_there_is_not_overwritten_and_no_other_is_written(tmp_path: Path) -> None:
