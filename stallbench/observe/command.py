@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -150,7 +151,8 @@ def observe_continuously(options: ObserveOptions) -> Recorded | None:
         ongoing.observer.close()
     if ongoing.load is not None and options.profile is not None:
         ongoing.load.write(options.profile, every_s=options.every_s)
-        print(f"the load was recorded; to repeat it: stallbench run {options.profile} --variant longtx")
+        command = shlex.join(["stallbench", "run", str(options.profile)])
+        print(f"the load was recorded; to repeat it: {command}; beside an idle transaction: {command} --variant longtx")
     return Recorded(folder=record.folder.path, lost=ongoing.lost) if record else None
 
 

@@ -167,6 +167,12 @@ def test_a_constant_rate_needs_no_burst_and_a_backlog_is_there_from_the_start(tm
     assert content["queue"] == STATUS_COLUMN
 
 
+def test_a_rate_that_is_rounded_down_needs_no_burst_for_the_rest(tmp_path: Path) -> None:
+    content = recorded(tmp_path / "profile.toml", readings([11.94] * 12))
+    assert content["producers"]["rate"] == 11.9
+    assert "faults" not in content["phases"][-1]
+
+
 def test_its_variants_can_be_compared(tmp_path: Path) -> None:
     path = tmp_path / "profile.toml"
     recorded(path, readings([40.0] * 12))

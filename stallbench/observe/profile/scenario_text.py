@@ -27,6 +27,8 @@ _OTHER_CONNECTIONS = 60
 _DEFAULT_CONNECTIONS = 100
 _QUIET = 0.01
 """Of the mean rate: the lowest level, because the bench's producers have a rate above 0."""
+_LOST_BY_ROUNDING = 0.005
+"""Of a rate, at most, if it is written with three digits: no burst makes up for it."""
 _NEVER_SEEN = (
     "Not reproduced, because it was not read: priorities, jobs that are scheduled for later, retries and failures, the pause between two\n"
     "claims, settings of the server, its hardware, and other load on it."
@@ -161,7 +163,7 @@ def _round_levels(levels: Sequence[Span]) -> list[tuple[int, int, float]]:
 
 def _list_bursts(levels: Sequence[tuple[int, int, float]], base: float) -> Iterator[str]:
     for start_s, length_s, rate in levels:
-        if (more := _round(rate - base)) > 0:
+        if (more := _round(rate - base)) > _LOST_BY_ROUNDING * base:
             for_s = f', for = "{length_s}s"' if (start_s, length_s, rate) != levels[-1] else ""
             yield f'kind = "burst", on = "producers", rate = {more:g}, after = "{start_s}s"{for_s}'
 
