@@ -124,7 +124,7 @@ def _try(promise: QueuePromise, scenario: Scenario, databases: EmptyDatabases) -
         return PromiseOutcome(name=promise.name, result="fail", reason=str(error))
     except StallbenchError:
         raise
-    except Exception as error:  # noqa: BLE001 - a user's queue may raise anything, and that is what is to be known of it
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's queue may raise anything, and that is what is to be known of it
         databases.check()
         return PromiseOutcome(name=promise.name, result="fail", reason=f"{type(error).__name__}: {str(error).strip()}")
     finally:

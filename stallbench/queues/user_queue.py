@@ -9,18 +9,47 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from stallbench.queues.queue import Queue
+from stallbench.queues.queue import Promise, Queue, QueueOptions
 
 _SUFFIX = ".py"
 _ANY_ERROR = (Exception, SystemExit)
 """What a file may raise when it is loaded. `SystemExit` too: a file that calls ``sys.exit`` would otherwise end the bench with its exit code."""
 _REQUIRED_ATTRIBUTES = ("summary", "source", "engines", "options_type", "promise", "ordered", "tables", "indexes")
+
+
+def _are_names(value: object) -> bool:
+    return isinstance(value, tuple | list | frozenset | set) and all(isinstance(each, str) for each in value)
+
+
+def _is_pattern(value: object) -> bool:
+    try:
+        re.compile(value)  # type: ignore[call-overload] # whatever the user wrote
+    except (re.error, TypeError):
+        return False
+    return isinstance(value, str)
+
+
+_NAMES = (_are_names, 'a tuple of names, like ("my_jobs",)')
+_ATTRIBUTES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "summary": (lambda value: isinstance(value, str), "a text"),
+    "source": (lambda value: isinstance(value, str), "a text"),
+    "engines": (_are_names, 'a frozenset of names, like frozenset({"postgres"})'),
+    "options_type": (lambda value: isinstance(value, type) and issubclass(value, QueueOptions), "a subclass of QueueOptions"),
+    "promise": (lambda value: value in list(Promise), f"one of {', '.join(f'Promise.{each.name}' for each in Promise)}"),
+    "ordered": (lambda value: isinstance(value, bool), "True or False"),
+    "tables": _NAMES,
+    "indexes": _NAMES,
+    "claim_pattern": (_is_pattern, "a regular expression"),
+}
+"""Attributes whose type is checked when a class is loaded: whether a value is valid, and what is expected."""
 
 
 class NoQueueError(Exception):
@@ -52,6 +81,10 @@ def load_queue(kind: str) -> type[Queue[Any]]:
     missing = [*sorted(found.__abstractmethods__), *(one for one in _REQUIRED_ATTRIBUTES if not hasattr(found, one))]
     if missing:
         raise NoQueueError(f"is not a complete queue: it does not define {', '.join(missing)}; see docs/add-a-queue.md")
+    for name, (is_valid, expected) in _ATTRIBUTES.items():
+        value = getattr(found, name)
+        if not is_valid(value):
+            raise NoQueueError(f"is not a complete queue: {name} is {value!r}; expected {expected}; see docs/add-a-queue.md")
     return found
 
 

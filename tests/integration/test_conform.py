@@ -85,6 +85,17 @@ def test_what_a_queue_raises_breaks_the_promise_in_which_it_does(tmp_path: Path)
     assert [name for name, each in found.items() if each.result == "fail"] == ["a failed job is kept and delayed"]
 
 
+def test_a_queue_that_ends_the_process_breaks_the_promise_and_does_not_decide_the_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "ends.py").write_text(
+        "import sys\nfrom stallbench.queues.skip_locked import SkipLocked\n\n\n"
+        "class Ends(SkipLocked):\n    def fail(self, claim, error):\n        sys.exit(0)\n"
+    )
+    found = try_operations(f"{tmp_path}/ends.py:Ends", tmp_path)
+    assert {name: each.reason for name, each in found.items() if each.result == "fail"} == {
+        "a failed job is kept and delayed": "SystemExit: 0"
+    }
+
+
 def test_a_server_that_ends_breaks_no_promise_of_the_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     used: list[EmptyDatabases] = []
     give = EmptyDatabases.give

@@ -57,6 +57,28 @@ def test_an_object_that_is_no_queue_is_refused(tmp_path: Path, name: str, conten
     assert str(raised.value).startswith(wrong)
 
 
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ('tables = "my_jobs"', "tables is 'my_jobs'; expected a tuple of names, like (\"my_jobs\",)"),
+        ("indexes = (1,)", "indexes is (1,); expected a tuple of names"),
+        ("summary = 3", "summary is 3; expected a text"),
+        ('promise = "at least once"', "promise is 'at least once'; expected one of Promise.AT_LEAST_ONCE, Promise.AT_MOST_ONCE"),
+        ('engines = "postgres"', "engines is 'postgres'; expected a frozenset of names, like frozenset({\"postgres\"})"),
+        ("options_type = dict", "options_type is <class 'dict'>; expected a subclass of QueueOptions"),
+        ('ordered = "no"', "ordered is 'no'; expected True or False"),
+        ('claim_pattern = "FROM ("', "claim_pattern is 'FROM ('; expected a regular expression"),
+    ],
+)
+def test_an_attribute_of_another_type_is_refused_with_what_is_expected(tmp_path: Path, line: str, wrong: str) -> None:
+    path = tmp_path / f"{line.partition(' ')[0]}_queue.py"
+    path.write_text(f"from stallbench.queues.skip_locked import SkipLocked\nclass MyQueue(SkipLocked):\n    {line}\n")
+    with pytest.raises(NoQueueError) as raised:
+        find_queue(f"{path}:MyQueue")
+    assert str(raised.value).startswith(f"is not a complete queue: {wrong}")
+    assert str(raised.value).endswith("; see docs/add-a-queue.md")
+
+
 def test_a_scenario_says_what_is_wrong_with_it() -> None:
     with pytest.raises(ScenarioError, match=r"queue.kind is \"nowhere.py:MyQueue\", which names a file that does not exist: /"):
         read_scenario("baseline", overrides=["queue.kind=nowhere.py:MyQueue"])
