@@ -66,9 +66,14 @@ class Observation:
 def observe(run: RunTables) -> Observation:
     """Read the longest interval of ``run`` in which one longrunner held the horizon.
 
-    Raises `BadInputError` if there is none, if it is too short, or if vacuum removed the dead tuples meanwhile.
+    Raises `BadInputError` if the queue is a library, if there is none, if it is too short, or if vacuum removed the dead tuples meanwhile.
     """
     record = run.record
+    if (library := record.queue.library) is not None:
+        raise BadInputError(
+            f"{record.id}: the worker of {library.title} {library.version} does not show how long a claim takes, which the forecast is fitted to; "
+            "expected a run of one of the bench's queues, or your own queue in Python; stallbench limit measures the highest rate of a library"
+        )
     try:
         windows, baseline_claim_ms = run["windows"], _read_baseline(run, "claim_ms", "p50")
     except NoTableError as error:

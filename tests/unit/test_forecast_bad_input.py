@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from stallbench import PROJECT, cli
+from tests.unit import made_up_run
 from tests.unit.made_up_decline import HELD_S, make_declining_run, make_hold, make_seconds
 
 SAMPLE = PROJECT / "reports" / "sample"
@@ -56,6 +57,9 @@ def test_an_impossible_load_is_refused(forecast: Any, tmp_path: Path, options: t
     assert expected in err
 
 
+LIBRARY = {"title": "River", "version": "0.51", "language": "go", "completion": "hook", "rescue": "rescue", "settings": {}}
+
+
 def with_seconds(**columns: Any) -> pd.DataFrame:
     return make_seconds().assign(**columns)
 
@@ -77,6 +81,11 @@ BAD_RUNS: dict[str, tuple[dict[str, Any], str]] = {
     "dead tuples that do not stay": (
         {"seconds": with_seconds(dead_tuples=500.0)},
         "dead tuples did not remain (0.00 per completed job)",
+    ),
+    "a library": (
+        {"queue": made_up_run.make_record()["queue"] | {"library": LIBRARY}, "seconds": with_seconds(claim_ms_p50=float("nan"))},
+        "the worker of River 0.51 does not show how long a claim takes, which the forecast is fitted to; expected a run of one of the bench's "
+        "queues, or your own queue in Python; stallbench limit measures the highest rate of a library",
     ),
     "nothing claimed": (
         {"seconds": with_seconds(claimed=0, claim_ms_p50=float("nan"))},
