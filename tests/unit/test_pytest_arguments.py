@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from stallbench.testing.bench import BenchSession
 
 def test_an_argument_of_another_type_is_bad_input_with_what_is_expected(tmp_path: Path) -> None:
     bench = BenchSession(tmp_path / "reports", tmp_path).bench("test", {}, lambda path: None)
-    for arguments, message in (
+    refused: tuple[tuple[dict[str, Any], str], ...] = (
         ({"scenario": 3}, "scenario is 3; expected a name from stallbench list or a path"),
         ({"queue": 3}, 'queue is 3; expected a text, like "app/queue.py:MyQueue"'),
         ({"variant": ["a"]}, r"variant is \['a'\]; expected the name of a variant"),
@@ -28,7 +29,8 @@ def test_an_argument_of_another_type_is_bad_input_with_what_is_expected(tmp_path
         ({"set": "workers.count=8"}, 'expected a dictionary, like {"workers.count": 8}'),
         ({"expect": {"metric": "depth.last"}}, "expected a list of dictionaries"),
         ({"expect": "depth.last"}, "expected a list of dictionaries"),
-    ):
+    )
+    for arguments, message in refused:
         with pytest.raises(BadInputError, match=message):
             bench.run(**{"scenario": "longtx", **arguments})
     with pytest.raises(BadInputError, match=r'queue is 3; expected a text, like "app/queue\.py:MyQueue"'):
