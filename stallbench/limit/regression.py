@@ -46,7 +46,7 @@ def name_search(variant: str | None, horizon: Horizon) -> str:
 def find_probe_conditions(probe: Scenario, slo: str) -> Conditions:
     """Return what must be equal in both: the load except for the rate, phases, queue and servers of a probe, and the bound."""
     conditions = find_conditions(probe)
-    return {key: value for key, value in conditions.items() if key != "producers.rate"} | {"slo": " ".join(slo.split())}
+    return {key: value for key, value in conditions.items() if key != "producers.rate"} | {"slo": slo}
 
 
 def require_comparable_search(plan: LimitPlan) -> None:

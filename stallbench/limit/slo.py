@@ -24,7 +24,7 @@ class Slo:
     """A metric of a phase, and its bound."""
 
     text: str
-    """As the user gave it."""
+    """As the user gave it, with one space around the operator."""
     metric: str
     operator: Operator
     bound: float
@@ -66,7 +66,8 @@ def parse_slo(text: str) -> Slo:
     if measure.has_direction and (measure.better == "lower") != operator.startswith("<"):
         sense, expected = ("lower", "<") if measure.better == "lower" else ("higher", ">")
         raise BadInputError(f'--slo "{text}": {measure.name} is better when it is {sense}; expected {expected} or {expected}=')
-    return Slo(text=text.strip(), metric=metric, operator=operator, bound=_read_bound(text, match["value"], measure.unit))
+    bound = _read_bound(text, match["value"], measure.unit)
+    return Slo(text=f"{metric} {operator} {match['value']}", metric=metric, operator=operator, bound=bound)
 
 
 def _read_bound(text: str, value: str, unit: str) -> float:

@@ -80,6 +80,9 @@ class TestSlo:
     def test_a_bound_is_read_in_the_metric_s_unit(self, text: str, bound: float) -> None:
         assert parse_slo(text).bound == bound
 
+    def test_a_bound_without_spaces_is_the_same_one_in_a_baseline(self) -> None:
+        assert parse_slo("latency_ms.p95<1s").text == parse_slo(" latency_ms.p95  < 1s ").text == "latency_ms.p95 < 1s"
+
     def test_the_operator_decides(self) -> None:
         bounds = ("depth.max < 5", "depth.max <= 5", "completed.rate > 5", "completed.rate >= 5")
         assert [parse_slo(text).holds(5) for text in bounds] == [
