@@ -116,16 +116,16 @@ def observe(
         observe_once(options)
     elif (recorded := observe_continuously(options)) is not None:
         if options.report:
-            conclude_and_exit(recorded.folder)
-        _judge_and_exit(recorded.folder, recorded.lost)
+            conclude_and_exit(recorded)
+        _judge_and_exit(recorded)
 
 
-def _judge_and_exit(folder: Path, lost: str) -> NoReturn:
+def _judge_and_exit(folder: Path) -> NoReturn:
     """Judge the expectations from the samples alone, print the verdict, and exit with its code."""
     from stallbench.observe.judgement import judge_expectations
     from stallbench.run.view import print_findings
 
-    verdict = judge_expectations(folder, lost)
+    verdict = judge_expectations(folder)
     print_findings(verdict)
     print(f"records and junit.xml: {shorten(folder)}; its report: stallbench report {shorten(folder)}")
     sys.exit(EXIT_PASS if verdict.verdict == "pass" else EXIT_FAIL)

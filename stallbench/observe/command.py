@@ -9,7 +9,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
@@ -113,17 +112,8 @@ def observe_once(options: ObserveOptions) -> None:
     ObserveScreen().print(observation)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """An observation that was recorded as a run."""
-
-    folder: Path
-    lost: str
-    """Why the server could not be read at the end; empty if it could."""
-
-
-def observe_continuously(options: ObserveOptions) -> Recorded | None:
-    """Update the report until Ctrl-C, or for the time that was asked for. Returns where the observation was recorded, if it was.
+def observe_continuously(options: ObserveOptions) -> Path | None:
+    """Update the report until Ctrl-C, or for the time that was asked for. Returns the folder in which the observation was recorded, if it was.
 
     Raises `NotCarriedOutError` if the server cannot be read at first; later it is tried again. Raises `KeyboardInterrupt` if a recorded observation is
     interrupted before its time is over.
@@ -153,7 +143,7 @@ def observe_continuously(options: ObserveOptions) -> Recorded | None:
         ongoing.load.write(options.profile, every_s=options.every_s)
         command = shlex.join(["stallbench", "run", str(options.profile)])
         print(f"the load was recorded; to repeat it: {command}; beside an idle transaction: {command} --variant longtx")
-    return Recorded(folder=record.folder.path, lost=ongoing.lost) if record else None
+    return record.folder.path if record else None
 
 
 @contextmanager
@@ -181,7 +171,7 @@ def _recorded(ongoing: _Ongoing) -> Iterator[ObservationRecord]:
     except BaseException as error:
         record.end("failed", str(error) or type(error).__name__, _list_notes(ongoing))
         raise
-    record.end("completed", notes=_list_notes(ongoing))
+    record.end("completed", ongoing.lost, _list_notes(ongoing))
 
 
 def _list_notes(ongoing: _Ongoing) -> list[str]:

@@ -9,28 +9,14 @@ from stallbench.observe.sampled_metrics import SampledRun
 from stallbench.report.junit import write_junit
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.attribution import Attribution
-from stallbench.verdicts.check import Finding, Severity
 from stallbench.verdicts.expectations import Expectations
 from stallbench.verdicts.verdict import Verdict, decide
 
 
-def judge_expectations(folder: Path, lost: str = "") -> Verdict:
-    """Write ``verdict.json`` and ``junit.xml`` into the folder of the observation; returns the verdict.
-
-    ``lost``: why the server could not be read at the end; then the verdict does not pass, because the last values are old. Empty if it was read.
-    """
+def judge_expectations(folder: Path) -> Verdict:
+    """Write ``verdict.json`` and ``junit.xml`` into the folder of the observation; returns the verdict."""
     run = SampledRun(folder)
     findings = Expectations().judge(run)
-    if lost:
-        findings.append(
-            Finding(
-                check="observation",
-                subject="the server is read to the end",
-                result="unknown",
-                reason=f"the server could not be read at the end: {lost}",
-                severity=Severity.RUN_INCOMPLETE,
-            )
-        )
     not_computed = "Who held the horizon was not computed: stallbench report RUN does that."
     verdict = decide(run.record, findings, Attribution(sentence=not_computed, holders=(), no_holders=not_computed, trend=None))
     replace_file(folder / "verdict.json", json.dumps(verdict.as_json(), indent=1))

@@ -92,7 +92,7 @@ class ObservationRecord:
         self._write()
 
     def end(self, status: RunStatus, reason: str = "", notes: Sequence[str] = ()) -> None:
-        """Record how the observation ended."""
+        """Record how the observation ended. ``reason``: why it failed or, if it was completed, why the server could not be read at the end."""
         phase = self._record.phases[0].model_copy(update={"end_ns": time.time_ns()})
         self._record = self._record.model_copy(
             update={"status": status, "reason": reason, "phases": (phase,), "notes": tuple(notes)}

@@ -123,7 +123,9 @@ class RunRecord(_Part):
     status: RunStatus = Field(
         default="running", description="aborted: interrupted, or the bench was killed; failed: could not be carried out"
     )
-    reason: str = Field(default="", description="why it was aborted or failed")
+    reason: str = Field(
+        default="", description="why it was aborted or failed; of an observation, why the server could not be read at its end"
+    )
     bench: BenchRecord
     seed: int = Field(description="seed of every random choice")
     scenario: Scenario

@@ -28,6 +28,9 @@ class Expectations(Check):
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each expectation; info if the scenario has none."""
         findings = [self._judge_one(run, expectation) for expectation in run.record.scenario.expect]
+        if findings and run.record.is_observation and run.record.reason:  # the last values are old
+            lost = f"the server could not be read at the end: {run.record.reason}"
+            findings.append(self.finding("unknown", "the server is read to the end", lost, severity=Severity.RUN_INCOMPLETE))
         whose = "there are no expectations" if run.record.is_observation else "the scenario has no expectations"
         return findings or [self.not_applicable("expectations hold", whose)]
 

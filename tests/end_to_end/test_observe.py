@@ -236,13 +236,16 @@ def assert_the_pipeline_finds_the_same(bench: Bench, folder: Path) -> None:
     assert compared > 50
 
 
-def test_a_server_that_goes_away_before_the_end_does_not_pass(servers: PrivateServers, bench: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize("report", [(), ("--report",)], ids=["expectations alone", "with the report"])
+def test_a_server_that_goes_away_before_the_end_does_not_pass(
+    servers: PrivateServers, bench: Bench, tmp_path: Path, report: tuple[str, ...]
+) -> None:
     control = servers.start("postgres", {"fsync": False})
     assert control.process is not None
     expectations = tmp_path / "expectations.toml"
     expectations.write_text('[[expect]]\nmetric = "oldest_transaction_s.max"\nat_most = 60\n')
     endpoint = control.endpoint
-    arguments = ("--dsn", address_of(endpoint), "--for", "10s", "--every", "1s", "--expect", str(expectations))
+    arguments = ("--dsn", address_of(endpoint), "--for", "10s", "--every", "1s", "--expect", str(expectations), *report)
     process = bench.start("observe", *arguments, environment={"PGPASSWORD": endpoint.password.get_secret_value()})
     try:
         assert process.stdout is not None

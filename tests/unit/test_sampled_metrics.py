@@ -8,21 +8,24 @@ from typing import Any
 import pytest
 from junitparser import JUnitXml
 
+from stallbench.measures import WHOLE_RUN
 from stallbench.observe.judgement import judge_expectations
 from stallbench.observe.sampled_metrics import SampledRun
-from tests.unit.made_up_run import START_NS, make_record, make_run
+from stallbench.verdicts import RunTables
+from stallbench.verdicts.expectations import Expectations
+from tests.unit.made_up_run import START_NS, make_phases, make_record, make_run
 
 S = 10**9
 
 
-def observed(folder: Path, *lines: str, expect: str = "[]") -> Path:
+def observed(folder: Path, *lines: str, expect: str = "[]", reason: str = "", **tables: Any) -> Path:
     """Write an observation of ten seconds; ``lines``: a second from its start, and the rest of a sample."""
     from stallbench.scenario.file import read_scenario
 
     scenario = read_scenario("longtx", overrides=[f"expect={expect}", "producers.rate=100"]).model_dump(mode="json")
     phases: list[dict[str, Any]] = make_record()["phases"][:1]
     phase = phases[0] | {"name": "observed", "start_ns": START_NS, "end_ns": START_NS + 10 * S}
-    make_run(folder, make_record(scenario=scenario, phases=[phase], is_observation=True))
+    make_run(folder, make_record(scenario=scenario, phases=[phase], is_observation=True, reason=reason), **tables)
     (folder / "samples").mkdir(exist_ok=True)
     text = "".join(f"{START_NS + int(float(second) * S)},{rest}\n" for second, rest in (line.split(",", 1) for line in lines))
     (folder / "samples" / "one.csv").write_text(text)
@@ -87,8 +90,17 @@ EXPECT = '[{metric="depth.last", at_most=2}, {metric="wal_bytes.rate", at_most=1
     ],
 )
 def test_what_is_not_known_does_not_pass(tmp_path: Path, lost: str, depth: str, verdict: str, reason: str) -> None:
-    folder = observed(tmp_path, f"1,primary,queue,depth,{depth}", expect=EXPECT)
-    found = judge_expectations(folder, lost)
+    folder = observed(tmp_path, f"1,primary,queue,depth,{depth}", expect=EXPECT, reason=lost)
+    found = judge_expectations(folder)
     assert (found.verdict, found.reason) == (verdict, reason)
     cases = [case for suite in JUnitXml.fromfile(str(folder / "junit.xml")) for case in suite]
     assert len(cases) == 2 + bool(lost)
+
+
+def test_a_report_of_an_observation_that_lost_the_server_does_not_pass_either(tmp_path: Path) -> None:
+    """``--report`` and ``stallbench report`` judge by the tables, not by the samples; both read the same record."""
+    for lost, result in (("", "pass"), ("the server was stopped", "unknown")):
+        (tmp_path / result).mkdir()
+        phases = make_phases({(WHOLE_RUN, "depth.last"): 1.0})
+        folder = observed(tmp_path / result, expect='[{metric="depth.last", at_most=2}]', reason=lost, phases=phases)
+        assert {each.result for each in Expectations().judge(RunTables(folder))} == {"pass", result}
