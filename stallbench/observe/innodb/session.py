@@ -62,9 +62,13 @@ class InnoDBSession:
                 program_name=PROGRAM,
                 cursorclass=MeasuredCursor,
             )
-            self._restrict()
         except pymysql.Error as error:
             raise ServerGoneError(name, _explain_refusal(endpoint, error)) from error
+        try:
+            self._restrict()
+        except pymysql.Error as error:
+            self.close()
+            raise ServerGoneError(name, DRIVER.describe(error)) from error
 
     @property
     def spent_s(self) -> float:

@@ -31,13 +31,8 @@ class RightsSubject(Subject):
         known.is_replica, known.sees_all, known.up_s = is_replica, sees_all, up_s
         unseen = []
         if not sees_all:
-            unseen.append(
-                Unseen(
-                    what="the transactions, states and statements of other users' sessions, so holders of the horizon may be missing",
-                    why=f"{user} is not a member of pg_monitor",
-                    remedy=f"GRANT pg_monitor TO {quote_name(user)};",
-                )
-            )
+            what = "the transactions, states and statements of other users' sessions, so holders of the horizon may be missing"
+            unseen.append(describe_hidden_from(user, what))
         for is_on, setting, what in (
             (counts, "track_counts", "dead rows and vacuums"),
             (activities, "track_activities", "states and statements of sessions"),
@@ -61,3 +56,8 @@ class RightsSubject(Subject):
                 )
             )
         return Section(title="", unseen=tuple(unseen))
+
+
+def describe_hidden_from(user: str, what: str) -> Unseen:
+    """Return that ``user`` cannot see ``what``, because only members of pg_monitor can."""
+    return Unseen(what=what, why=f"{user} is not a member of pg_monitor", remedy=f"GRANT pg_monitor TO {quote_name(user)};")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stallbench.collectors.statements import StatementCounts, plain_statement, read_statement_counts, read_statement_texts
-from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, quote_name, shorten_text
+from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
+from stallbench.observe.postgres.rights import describe_hidden_from
 from stallbench.observe.server_time import MARK
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
@@ -103,15 +104,8 @@ class StatementsSubject(Subject):
 
     def describe_hidden(self, look: Look) -> tuple[Unseen, ...]:
         """Return which statements the user may not see."""
-        if look.known.sees_all:
-            return ()
-        return (
-            Unseen(
-                what="time and buffers of other users' statements, so the claim may be missing",
-                why=f"{look.known.user} is not a member of pg_monitor",
-                remedy=f"GRANT pg_monitor TO {quote_name(look.known.user)};",
-            ),
-        )
+        what = "time and buffers of other users' statements, so the claim may be missing"
+        return () if look.known.sees_all else (describe_hidden_from(look.known.user, what),)
 
     def describe_reset(self, look: Look) -> str:
         """Return when the counts began, to follow 'earlier: '."""
