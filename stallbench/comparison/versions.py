@@ -14,6 +14,7 @@ from stallbench.errors import BadInputError
 from stallbench.queues import find_queue, find_queues
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.scenario.toml import ScenarioError
 from stallbench.scenario.validation.issue import show_value
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_majors, list_packaged_majors
@@ -82,7 +83,10 @@ def make_matrix_plan(
         own = [f'database.engine="{version.engine}"', f'database.version="{version.version}"']
         if version.engine == "postgres" and is_packaged:
             own.append("database.packaged=true")
-        return read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides, *own])
+        try:
+            return read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides, *own])
+        except ScenarioError as error:  # without the version it was read: what is wrong is that both do not fit
+            raise ScenarioError([issue.replace(": --set: ", f": --versions {version}: ") for issue in error.issues]) from None
 
     chosen = {str(version): read(version) for version in chosen_versions}
     seed = base.seed if seed is None else seed

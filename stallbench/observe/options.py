@@ -16,6 +16,7 @@ from stallbench.observe.profile.estimate import FEWEST_READINGS
 from stallbench.scenario.duration import parse_duration_s
 from stallbench.scenario.expectation import Expectation
 from stallbench.scenario.file import is_scenario_name
+from stallbench.setup.components import require_java
 
 _SHORTEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -61,7 +62,10 @@ def read_options(
     profile: Path | None,
     runs: Path,
 ) -> ObserveOptions:
-    """Return the options; raises `BadInputError` that names the option, what was found and what is expected."""
+    """Return the options; raises `BadInputError` that names the option, what was found and what is expected.
+
+    Raises `MissingComponentError` if a report is asked for and there is no Java to make it.
+    """
     every_s = _read_time("--every", every, _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
     for_s = None if for_ is None else _read_time("--for", for_, every_s, _LONGEST_S)
     for is_given, option in ((report, "--report"), (expect is not None, "--expect"), (profile is not None, "--record-profile")):
@@ -82,6 +86,8 @@ def read_options(
         raise BadInputError(f"--log {log}: is read of PostgreSQL only; leave it out")
     if profile is not None and for_s is not None:
         _require_profile(profile, for_s=for_s, every_s=every_s)
+    if report:
+        require_java()
     return ObserveOptions(
         servers=servers,
         every_s=every_s,

@@ -171,6 +171,8 @@ def _of(variant: BaselineVariant) -> str:
 
 def find_baseline(name: str, runs: Path) -> Baseline:
     """Return the baseline of the run, comparison, search or soak that ``--against`` names. Raises as `collect_baseline` does."""
+    if not name.strip():
+        raise BadInputError("--against: the name is empty; expected a file, run, comparison, search or soak")
     if not Path(name).exists() and (Path(name).suffix == ".json" or not (runs / name).exists()):
         raise BadInputError(
             f"--against {name}: no such file, run, comparison, search or soak; write a baseline with: stallbench baseline RUN --output {name}"

@@ -22,8 +22,9 @@ def create_first_project(folder: Path) -> list[Path]:
     `BadInputError`, and writes nothing, if one of the files already exists, or if ``folder`` cannot be a folder.
     """
     for part in (folder, *folder.parents):
-        if part.exists() and not part.is_dir():
-            raise BadInputError(f"{part}: is a file; expected a folder, or a path at which one can be made")
+        if (part.exists() or part.is_symlink()) and not part.is_dir():
+            found = "a file" if part.exists() else "a link to a path that does not exist"
+            raise BadInputError(f"{part}: is {found}; expected a folder, or a path at which one can be made")
     targets = {source: folder / source.name for source in sorted(EXAMPLE.iterdir()) if source.is_file()}
     there = [str(target) for target in targets.values() if target.exists() or target.is_symlink()]
     if there:

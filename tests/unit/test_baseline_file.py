@@ -101,6 +101,8 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         read_baseline_file(tmp_path / "binary.json")
     with pytest.raises(BadInputError, match="no such file, run, comparison, search or soak"):
         find_baseline(str(tmp_path / "none.json"), tmp_path)
+    with pytest.raises(BadInputError, match="--against: the name is empty"):
+        find_baseline("", tmp_path)
 
 
 def test_runs_are_added_to_a_file(tmp_path: Path) -> None:

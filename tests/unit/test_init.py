@@ -59,6 +59,12 @@ def test_a_file_is_no_folder(folder: str, tmp_path: Path) -> None:
         create_first_project(tmp_path / folder)
 
 
+def test_a_link_to_nothing_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "bench").symlink_to(tmp_path / "moved")
+    with pytest.raises(BadInputError, match=r"bench: is a link to a path that does not exist; expected a folder"):
+        create_first_project(tmp_path / "bench")
+
+
 def test_a_second_init_is_refused(tmp_path: Path) -> None:
     create_first_project(tmp_path)
     with pytest.raises(BadInputError, match="already there"):

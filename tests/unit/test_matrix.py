@@ -102,6 +102,13 @@ def test_a_queue_that_does_not_run_on_every_engine_is_refused_with_those_that_do
         assert [one.queue.kind for one in plan.chosen.values()] == [kind, kind]
 
 
+def test_what_does_not_fit_a_version_is_said_of_that_version() -> None:
+    with pytest.raises(BadInputError) as caught:
+        make_matrix_plan("laravel-deadlock", versions="mariadb:10.11,postgres:17", variant=None, rounds=1, seed=1, overrides=[])
+    assert '--versions postgres:17: queue.hint is "queue_index", which postgres does not know' in str(caught.value)
+    assert "--set" not in str(caught.value)
+
+
 def test_a_plan_runs_the_scenario_or_a_variant_on_every_version_at_one_load() -> None:
     plan = make_matrix_plan(
         "longtx", versions="postgres:17..18", variant="skip_locked", rounds=2, seed=5, overrides=["producers.rate=50"]

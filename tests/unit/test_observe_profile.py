@@ -21,6 +21,8 @@ from stallbench.observe.profile.file import write_profile
 from stallbench.observe.profile.levels import MOST_LEVELS, SHORTEST_S, Span, find_levels, lengthen
 from stallbench.observe.profile.reading import Reading, Sampled
 from stallbench.scenario.file import read_scenario, read_variants
+from stallbench.setup import components
+from stallbench.setup.components import MissingComponentError
 
 QUE = {"kind": "que"}
 STATUS_COLUMN = {"kind": "status_column", "finish": "delete"}
@@ -214,6 +216,12 @@ def options(path: Path, **values: Any) -> None:
     given |= {"expect": None, "expose": None, "runs": path, "dsn": ["postgresql://me@127.0.0.1:9/app"]}
     given |= values
     read_options(given.pop("dsn"), **given)
+
+
+def test_a_report_needs_java_before_anything_is_observed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(components, "find_java", lambda: None)
+    with pytest.raises(MissingComponentError, match="a Java runtime, version 17 or later, was not found"):
+        options(tmp_path, report=True, profile=None)
 
 
 @pytest.mark.parametrize(
