@@ -48,17 +48,32 @@ def conform(
         stallbench conform laravel --set database.engine=mariadb --no-crash-points
     """
     from stallbench.conformance.conformance import plan_conformance, try_promises
-    from stallbench.conformance.outcome import decide, describe_outcome, describe_promise, require_writable, write_junit
+    from stallbench.conformance.outcome import (
+        PromiseOutcome,
+        decide,
+        describe_outcome,
+        describe_promise,
+        require_writable,
+        write_junit,
+    )
     from stallbench.run.view import RunView
 
     if junit is not None:
         require_writable(junit)
     seed = secrets.randbelow(2**31) if seed is None else seed
     plan = plan_conformance(queue, seed=seed, overrides=set_ or [], with_crash_points=crash_points)
-    with RunView() as view:
-        view.say(f"{queue} on {plan.scenario.database.engine}, seed {seed}")
-        folder, promises = try_promises(plan, runs, view, lambda each: view.say(describe_promise(each)))
+    promises: list[PromiseOutcome] = []
+    try:
+        with RunView() as view:
+
+            def show(outcome: PromiseOutcome) -> None:
+                promises.append(outcome)
+                view.say(describe_promise(outcome))
+
+            view.say(f"{queue} on {plan.scenario.database.engine}, seed {seed}")
+            folder = try_promises(plan, runs, view, show)
+    finally:
+        if junit is not None and promises:
+            write_junit(junit, queue, promises)
     print(describe_outcome(promises, shorten(folder)))
-    if junit is not None:
-        write_junit(junit, queue, promises)
     sys.exit(decide(promises))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stallbench.conformance.outcome import PromiseOutcome, summarise_torture, write_record
+from stallbench.conformance.outcome import PromiseOutcome, not_all_tried, summarise_torture, write_record
 from stallbench.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise, take_turns
 from stallbench.conformance.promises import PROMISES
 from stallbench.conformance.worker_deaths import PHASES as WORKER_DEATHS
@@ -51,32 +51,42 @@ def plan_conformance(kind: str, *, seed: int, overrides: Sequence[str], with_cra
     return ConformancePlan(torture=plan, scenario=read_first_scenario(plan), with_crash_points=with_crash_points)
 
 
-def try_promises(
-    plan: ConformancePlan, runs: Path, view: RunView, show: Callable[[PromiseOutcome], None]
-) -> tuple[Path, list[PromiseOutcome]]:
-    """Carry the plan out in a new folder below ``runs``; ``show`` is called with each promise as soon as its outcome is known.
+def try_promises(plan: ConformancePlan, runs: Path, view: RunView, show: Callable[[PromiseOutcome], None]) -> Path:
+    """Carry the plan out in a new folder below ``runs``, which is returned; ``show`` is called with each promise as soon as its outcome is known.
 
-    Returns the folder and the outcomes. Raises `NotCarriedOutError` when a server does not start or a run cannot be carried out.
+    Raises `NotCarriedOutError` when a server does not start or a run cannot be carried out. In that case, and if it is interrupted, the record
+    contains the promises that were tried, and that the others were not.
     """
-    kind = plan.torture.kind
+    kind, engine = plan.torture.kind, plan.scenario.database.engine
     find_queue(kind).require_programs(view.say)
     folder = create_folder(runs, "conform", re.sub(r"[^a-z0-9_]+", "-", kind.rpartition(":")[2].lower()).strip("-"))
     found: list[PromiseOutcome] = []
-    for each in _try_operations(plan.scenario, folder):
-        found.append(each)
-        show(each)
-    engine, seed = plan.scenario.database.engine, plan.torture.seed
-    if plan.with_crash_points:
-        under_load = summarise_torture(try_crash_points(plan.torture, lambda part: torture(part, folder, view)[1]))
-        if find_queue(kind).worker_command() is not None:
-            under_load += try_worker_deaths(
-                kind, engine, plan.torture.select_overrides(WORKER_DEATHS), seed=seed, folder=folder, view=view
-            )
-        for each in under_load:
-            found.append(each)
-            show(each)
-    write_record(folder, kind, engine, seed, found)
-    return folder, found
+
+    def keep(outcome: PromiseOutcome) -> None:
+        found.append(outcome)
+        show(outcome)
+
+    try:
+        for each in _try_operations(plan.scenario, folder):
+            keep(each)
+        if plan.with_crash_points:
+            for each in _try_under_load(plan, folder, view):
+                keep(each)
+    except (KeyboardInterrupt, StallbenchError) as error:
+        keep(not_all_tried(str(error) or "interrupted"))
+        raise
+    finally:
+        write_record(folder, kind, engine, plan.torture.seed, found)
+    return folder
+
+
+def _try_under_load(plan: ConformancePlan, folder: Path, view: RunView) -> list[PromiseOutcome]:
+    kind = plan.torture.kind
+    found = summarise_torture(try_crash_points(plan.torture, lambda part: torture(part, folder, view)[1]))
+    if find_queue(kind).worker_command() is not None:
+        engine, overrides = plan.scenario.database.engine, plan.torture.select_overrides(WORKER_DEATHS)
+        found += try_worker_deaths(kind, engine, overrides, seed=plan.torture.seed, folder=folder, view=view)
+    return found
 
 
 def try_crash_points(plan: TorturePlan, carry_out: Callable[[TorturePlan], TortureOutcome]) -> TortureOutcome:

@@ -40,8 +40,9 @@ class Defective(SkipLocked):
 
 def try_operations(kind: str, folder: Path) -> dict[str, PromiseOutcome]:
     plan = plan_conformance(kind, seed=1, overrides=(), with_crash_points=False)
+    found: list[PromiseOutcome] = []
     with RunView(Console(file=StringIO())) as view:
-        written, found = try_promises(plan, folder / "runs", view, lambda _: None)
+        written = try_promises(plan, folder / "runs", view, found.append)
     record = json.loads((written / "conformance.json").read_text())
     assert [each["name"] for each in record["promises"]] == [each.name for each in found]
     assert len(list(next(iter(JUnitXml.fromfile(str(written / "junit.xml")))))) == len(found)
@@ -115,6 +116,29 @@ def test_a_server_that_ends_breaks_no_promise_of_the_queue(monkeypatch: pytest.M
     monkeypatch.setattr("stallbench.conformance.conformance.PROMISES", [promise])
     with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
         try_operations(f"{EXAMPLE}:MyQueue", tmp_path)
+
+
+def test_of_an_interrupted_test_the_files_have_what_was_tried_and_that_it_was_not_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(open_one: OpenQueue) -> None:
+        raise KeyboardInterrupt
+
+    promises = [
+        QueuePromise(name=name, why_not=lambda _: None, needs_claim=True, check=check)
+        for name, check in {"first": lambda _: None, "second": interrupt, "third": lambda _: None}.items()
+    ]
+    monkeypatch.setattr("stallbench.conformance.conformance.PROMISES", promises)
+    junit, runs = tmp_path / "junit.xml", tmp_path / "runs"
+    with pytest.raises(KeyboardInterrupt):
+        conform(f"{EXAMPLE}:MyQueue", seed=1, junit=junit, runs=runs)
+    expected = {"first": "pass", "every promise was tried": "unknown"}
+    (record,) = runs.glob("*/conformance.json")
+    assert {each["name"]: each["result"] for each in json.loads(record.read_text())["promises"]} == expected
+    (suite,) = JUnitXml.fromfile(str(junit))
+    assert [case.name for case in suite] == list(expected)
+    assert (suite.failures, suite.errors) == (0, 1)
+    assert "unknown  every promise was tried: interrupted" in capsys.readouterr().out
 
 
 def test_a_library_is_tried_where_it_needs_no_claim(tmp_path: Path) -> None:
