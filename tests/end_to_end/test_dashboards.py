@@ -97,7 +97,7 @@ def all_queries(run: str, scenario: str) -> Iterator[Query]:
                 yield Query(f"{board['title']}: {annotation['name']}", filled(annotation["expr"]))
 
 
-@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+@pytest.mark.parametrize("engine", ["postgres", pytest.param("mariadb", marks=pytest.mark.long)])
 def test_every_query_returns_data_of_a_run_that_is_watched(bench: Bench, engine: str) -> None:
     port = find_free_port()
     run = bench.start("run", str(SCENARIOS / f"{engine}.toml"), "--watch", "--watch-port", str(port))

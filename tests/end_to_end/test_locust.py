@@ -64,6 +64,7 @@ def test_locust_and_the_verdict_pass_together(bench: Bench, joined: subprocess.P
     assert [process["exit_code"] for process in registrations] == [0, 0]
 
 
+@pytest.mark.long
 def test_locust_and_the_verdict_fail_together(bench: Bench) -> None:
     down = "phases.steady.faults=[{ kind = 'down', on = 'primary', after = '2s', for = '1s' }]"
     ended = bench.run("run", "locust", *options("phases.steady.duration=6s", down, BOUND.format(0.001)))

@@ -61,6 +61,7 @@ def test_a_disabled_trigger_is_a_lapse(run: FaultyRun) -> None:
     assert execute(run, _LEFT) == 0
 
 
+@pytest.mark.long
 def test_without_enqueues_it_cannot_be_verified(run: FaultyRun) -> None:
     run.processes.stop(run.load.running("producer"), PATIENCE_S)
     with pytest.raises(NotCarriedOutError, match="no enqueue sent a notification within 10 s"):

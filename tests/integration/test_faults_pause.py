@@ -64,6 +64,7 @@ def test_laravel_completes_a_job_twice_when_a_worker_is_resumed_after_its_reserv
         )
 
 
+@pytest.mark.long
 def test_beanstalkd_refuses_the_completion_of_a_worker_that_is_resumed_too_late(tmp_path: Path) -> None:
     with faulty_run(tmp_path, engine="beanstalkd", queue="beanstalkd", work="200ms", queue_options="ttr = 1") as run:
         run.wait_until_jobs_complete(3)

@@ -100,6 +100,7 @@ def test_innodb_s_new_deadlock_is_counted_and_its_statements_are_shown(innodb: E
     assert not [one for one in later.findings if one.about == "deadlocks"], "it is new only once"
 
 
+@pytest.mark.long
 def test_a_deadlock_whose_victim_completed_the_cycle_of_waits_is_counted(innodb: Endpoint) -> None:
     """Older versions of MySQL have a counter that leaves it out."""
     with administrator_of(innodb) as counting, administrator_of(innodb) as heavy, administrator_of(innodb) as light:

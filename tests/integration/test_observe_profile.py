@@ -211,6 +211,7 @@ def test_a_library_s_own_times_and_kinds_are_read_as_figures(river: Endpoint, tm
     assert not [name for name in ("acme", secret, "river") if name in text]
 
 
+@pytest.mark.long
 def test_nothing_is_invented_of_an_idle_queue(river: Endpoint, tmp_path: Path) -> None:
     with pytest.raises(
         NotCarriedOutError, match=r"no profile was written.*no job was enqueued.*the number of workers.*the work time"

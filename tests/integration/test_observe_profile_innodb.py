@@ -59,6 +59,7 @@ def busy(empty: Endpoint, servers: PrivateServers, tmp_path: Path) -> Iterator[E
         yield empty
 
 
+@pytest.mark.long
 def test_a_known_load_is_recorded_without_a_name(busy: Endpoint, tmp_path: Path) -> None:
     path = tmp_path / "profile.toml"
     observe(busy, path, for_s=_FOR_S)
@@ -87,6 +88,7 @@ def test_a_known_load_is_recorded_without_a_name(busy: Endpoint, tmp_path: Path)
     read_scenario(str(path), variant="longtx_watchdog")
 
 
+@pytest.mark.long
 def test_nothing_is_invented_of_an_idle_queue(empty: Endpoint, tmp_path: Path) -> None:
     with pytest.raises(NotCarriedOutError, match=r"no profile was written.*no job was enqueued.*the number of workers.*the work"):
         observe(empty, tmp_path / "profile.toml", for_s=30.0)

@@ -112,7 +112,7 @@ def test_a_pooler_that_has_no_transactions_is_refused_with_what_to_do(
     assert "give the address of the PostgreSQL server itself" in str(caught.value)
 
 
-@pytest.mark.parametrize("ignored", ["", "options"])
+@pytest.mark.parametrize("ignored", ["", pytest.param("options", marks=pytest.mark.long)])
 def test_a_pool_that_is_in_use_is_reported_in_time(
     que: TestDatabase, start_pooler: Callable[..., Pgbouncer], ignored: str
 ) -> None:

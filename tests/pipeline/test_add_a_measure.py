@@ -42,6 +42,7 @@ def test_the_docs_list_it(added_measure: Measure, added_files: dict[str, str]) -
     assert added_files["docs/measures.md"] in describe_measures()
 
 
+@pytest.mark.long
 def test_the_pipeline_computes_it_as_on_the_page(
     added_measure: Measure, added_files: dict[str, str], make: MakeTables, tmp_path: Path
 ) -> None:

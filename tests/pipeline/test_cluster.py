@@ -165,6 +165,7 @@ def test_a_cluster_makes_the_same_tables_row_by_row(reported: Reported, here: Pa
     assert len(read_table(reported.run.folder, "jobs")) > 500
 
 
+@pytest.mark.long  # it is a condition of the tests above
 def test_no_table_is_empty(here: Path) -> None:
     """The cluster has computed each of them: a table without rows would have been written without Spark."""
     assert [name for name in TABLES if read_table(here, name).empty] == []
