@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 from types import FrameType
@@ -28,7 +30,9 @@ from stallbench.commands.setup import setup
 from stallbench.commands.soak import soak
 from stallbench.commands.torture import torture
 from stallbench.commands.upload import upload
-from stallbench.errors import EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, StallbenchError
+from stallbench.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, StallbenchError
+
+_OF_A_PATH = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
 app = typer.Typer(
     help="A chaos and degradation test bench for job queues that live in a database.",
@@ -73,11 +77,17 @@ def main() -> NoReturn:
     except OSError as error:
         path = f"{error.filename}: " if error.filename else ""
         print(f"{path}{error.strerror or error}", file=sys.stderr)
-        sys.exit(EXIT_NOT_CARRIED_OUT)
+        sys.exit(EXIT_BAD_INPUT if _is_about_an_argument(error) else EXIT_NOT_CARRIED_OUT)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     sys.exit(EXIT_PASS)
+
+
+def _is_about_an_argument(error: OSError) -> bool:
+    """Whether nothing can be found or opened at a path because of how the user gave it."""
+    given = [value for argument in sys.argv[1:] for value in (argument, argument.partition("=")[2]) if value]
+    return error.errno in _OF_A_PATH and any(os.path.normpath(value) == str(error.filename) for value in given)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:

@@ -185,6 +185,7 @@ BAD_COMMANDS: dict[str, tuple[list[str], str]] = {
         ["run", "longtx", "--keep-servers", "--database", "queues", "--dsn", "primary=postgresql://me@db.test/queues"],
         "--keep-servers is only for servers that the bench starts",
     ),
+    "a name that no path can have": (["run", "longtx", "--against", "a" * 300], "File name too long"),
     "an unknown command": (["runn", "longtx"], "No such command 'runn'"),
     "an unknown option": (["run", "longtx", "--fast"], "No such option: --fast"),
     "no scenario": (["run"], "Missing argument 'SCENARIO'"),
