@@ -7,7 +7,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,7 +26,9 @@ from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.recording import QUEUE_KIND, Recording
 from stallbench.observe.run_record import ObservationRecord
+from stallbench.observe.sampled_metrics import SampledRun
 from stallbench.observe.screen import ObserveScreen, describe_pace
+from stallbench.scenario.expectation import Expectation
 
 _BETWEEN_LOOKS_S = 2.0
 """Between the first two looks: rates and stuck clients need two."""
@@ -162,6 +164,7 @@ def _recorded(ongoing: _Ongoing) -> Iterator[ObservationRecord]:
         expect=options.expect,
     )
     _start_recording(ongoing, record.folder.path)
+    _say_what_is_not_sampled(options.expect, record.folder.path)
     try:
         yield record
     except KeyboardInterrupt:
@@ -172,6 +175,17 @@ def _recorded(ongoing: _Ongoing) -> Iterator[ObservationRecord]:
         record.end("failed", str(error) or type(error).__name__, _list_notes(ongoing))
         raise
     record.end("completed", ongoing.lost, _list_notes(ongoing))
+
+
+def _say_what_is_not_sampled(expect: Sequence[Expectation], folder: Path) -> None:
+    """Name the metrics that the first reading lacks, such as dead tuples of MariaDB, before minutes of observation that end as unknown."""
+    run = SampledRun(folder)
+    metrics = list(dict.fromkeys(each.metric for each in expect))
+    if missing := [metric for metric in metrics if not run.is_sampled(metric.partition(".")[0])]:
+        print(
+            f"not in the first reading: {', '.join(missing)}; an expectation of it is unknown unless it is measured later",
+            file=sys.stderr,
+        )
 
 
 def _list_notes(ongoing: _Ongoing) -> list[str]:

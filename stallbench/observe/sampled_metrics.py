@@ -55,6 +55,10 @@ class SampledRun(RunTables):
         moments = [one for one in self._read(found) if start_ns <= one.t_ns < end_ns]
         return _summarize(moments, statistic, (end_ns - start_ns) / NS_PER_S)
 
+    def is_sampled(self, measure: str) -> bool:
+        """Whether there is a sample of the measure, at whatever time."""
+        return any(True for _ in self._read_singles(MEASURES[measure]))
+
     def __getitem__(self, name: str) -> NoReturn:
         raise NoTableError(f"{self.folder}: an observation that was only judged has no table {name}")
 
