@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,7 +70,7 @@ def _describe(run: LibraryRun) -> dict[str, str]:
         "workers exited": exited,
     }
     if run.has_tables():
-        verdict = json.loads((run.tables.folder / "verdict.json").read_text())
+        verdict = run.read_verdict()
         held = next((phase.name for phase in record.scenario.phases if phase.longrunners), None)
         row |= {
             "verdict": verdict["verdict"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -83,7 +84,7 @@ class LibraryRun:
 
     def has_late_producer(self) -> bool:
         """Whether the library's producer could not keep the schedule, so that jobs were late before they were enqueued."""
-        findings = json.loads((self.tables.folder / "verdict.json").read_text())["findings"]
+        findings = self.read_verdict()["findings"]
         return any(finding["check"] == "schedule" and finding["result"] != "pass" for finding in findings)
 
     def count_outcomes(self) -> dict[str, int]:
@@ -97,10 +98,21 @@ class LibraryRun:
             "re-completed": int(self.metric("re_completed.count", None) or 0),
         }
 
+    def read_verdict(self) -> dict[str, Any]:
+        """Return what ``verdict.json`` says."""
+        verdict: dict[str, Any] = json.loads((self.tables.folder / "verdict.json").read_text())
+        return verdict
+
     def describe_outcome(self) -> str:
-        """Return what became of the jobs, and whether the workers came back."""
+        """Return the verdict, whether the fault was complete, what became of the jobs, and whether the workers came back."""
         if self.has_lost_its_workers():
             return "every worker exited"
+        verdict = self.read_verdict()["verdict"]
+        return f"{verdict if verdict == 'unknown' else verdict.upper()}: {', '.join(self._list_outcomes())}"
+
+    def _list_outcomes(self) -> list[str]:
+        faults = (each for each in self.tables.record.injections if each.category == "fault" and each.active_to_end is False)
+        incomplete = [each.why_ended.partition(";")[0] for each in faults]
         counts = self.count_outcomes()
         parts = [f"{format_value(count)} {what}" for what, count in counts.items() if count] or ["nothing lost or repeated"]
         exited, workers = self.count_exited_workers()
@@ -112,4 +124,4 @@ class LibraryRun:
         if len(self.tables["recoveries"]):
             to_rate_s = self.metric("recovery_s.to_rate", None)
             parts.append("not back at its rate" if to_rate_s is None else f"at its rate after {to_rate_s:.1f} s")
-        return ", ".join(parts)
+        return incomplete + parts

@@ -37,6 +37,27 @@ def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path
     assert "20260101" not in page.read_text()
 
 
+def test_a_cell_begins_with_the_verdict_and_with_a_fault_that_was_not_complete(tmp_path: Path, page: Path) -> None:
+    make_run(tmp_path, "20260101T000000Z-rolling-deploy", "procrastinate", "rolling-deploy", snapshot="7,claimed\n")
+    folder = tmp_path / "20260101T000000Z-rolling-deploy"
+    record = json.loads((folder / "run.json").read_text())
+    why = "only 1 of 3 deployments were complete when its time was over; the last new worker that could not start was killed"
+    lapsed = {
+        "name": "deploy-1",
+        "category": "fault",
+        "kind": "deploy",
+        "on": "workers",
+        "active_to_end": False,
+        "why_ended": why,
+    }
+    (folder / "run.json").write_text(json.dumps(record | {"injections": [lapsed]}))
+    verdict = json.loads((folder / "verdict.json").read_text())
+    (folder / "verdict.json").write_text(json.dumps(verdict | {"verdict": "fail"}))
+    write(tmp_path, page)
+    assert "|  | FAIL: only 1 of 3 deployments were complete when its time was over, " in page.read_text()
+    assert "that could not start" not in page.read_text()
+
+
 @pytest.mark.parametrize("intended", ["running", "stopped"], ids=["during the load", "noticed when the load had ended"])
 def test_a_run_that_ended_because_every_worker_had_exited_says_so(tmp_path: Path, page: Path, intended: str) -> None:
     make_run(tmp_path, "20260101T000000Z-server-crash", "delayed_job", "server-crash")
