@@ -29,7 +29,7 @@ _HIDDEN_AT_ZERO = (
     "Re-executions",
 )
 CHARTS = (
-    *(Chart(title) for title in ("Oldest transaction", "Queue depth", "Claim time")),
+    *(Chart(title) for title in ("Oldest transaction", "Queue depth", "Claim time", "Claim statement on the server")),
     *(Chart(title, hides_zero=True) for title in _HIDDEN_AT_ZERO),
     Chart("Throughput"),
     Chart("Latency from the intended time", is_logarithmic=True),
@@ -122,7 +122,7 @@ MEASURES: dict[str, Measure] = {
                 "claim statements", "executions of the queue's claim statement, as the server counts them"),
         Measure("claim_statement_ms", "ms", FromSamples("claim_statement", combine="sum", is_counter=True), (*COUNT, "mean"),
                 "claim statement, time", "time of one execution of the claim statement on the server, without the network and the client",
-                divided_by="claim_statement_calls", in_report=("mean",)),
+                chart="Claim statement on the server", by_second=("mean",), divided_by="claim_statement_calls", in_report=("mean",)),
         Measure("claim_statement_buffers", "buffers", FromSamples("claim_statement", combine="sum", is_counter=True), (*COUNT, "per_call"),
                 "claim statement, buffers", "pages (8 kB) that one execution of the claim statement reads, from memory or disk (PostgreSQL)",
                 chart="Pages that a claim reads", by_second=("per_call",), divided_by="claim_statement_calls", in_report=("per_call",)),
