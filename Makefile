@@ -31,6 +31,7 @@ longtx: required  ## Run the main scenario: one idle transaction and its effect 
 
 test: components lint  ## Run lint, type checks and all tests except the long ones
 	@$(BIN)/pytest -n 3 -m "not long and not libraries"
+	@echo "not run: make test-long, test-scenarios (reported failures), test-libraries, test-compose; docs/tests.md"
 
 test-long: components lint  ## Run the long tests, and again all end-to-end tests, where each run starts its own Spark
 	@$(BIN)/pytest -n 2 -m "(long or end_to_end) and not libraries" --own-pipelines

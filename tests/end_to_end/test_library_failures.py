@@ -23,6 +23,10 @@ UNKNOWN_NUMBER = """
     write = Recorder.write
     Recorder.write = lambda self, event, job="", *rest, **more: write(self, event, job + 2**29 * (job % 50 == 7) if job else job, *rest, **more)
 """
+GARBAGE = """
+    sys.stdout.buffer.write(b'no licence\\n{"ready":\\n[1]\\n"ready"\\n\\xff\\xfe\\n')
+    sys.stdout.flush()
+"""
 HANG = """
     import time
     run_worker = shop.run_worker
@@ -52,14 +56,15 @@ def test_a_process_that_exits_immediately(bench: Bench, tmp_path: Path, changes:
     assert not find_processes(shop)
 
 
-def test_workers_that_hang_at_their_end_leave_children_and_record_a_job_that_nobody_enqueued(
+def test_workers_that_print_garbage_hang_at_their_end_leave_children_and_record_a_job_that_nobody_enqueued(
     bench: Bench, tmp_path: Path
 ) -> None:
-    shop = make_application(tmp_path, work=f"{LEAVE_A_CHILD}\n{UNKNOWN_NUMBER}\n{HANG}")
+    shop = make_application(tmp_path, work=f"{GARBAGE}\n{LEAVE_A_CHILD}\n{UNKNOWN_NUMBER}\n{HANG}")
     ended = bench.run("run", "longtx", *short(*LOAD, f"queue.kind=library:{shop}"))
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "worker-1 did not end within 15 s when it was asked to stop; it was ended by SIGKILL" in ended.stdout
     assert "in the queue although no producer enqueued them" in ended.stdout
+    assert (bench.folder() / "logs" / "worker-1.log").read_bytes().startswith(b'no licence\n{"ready":\n[1]\n"ready"\n\xff\xfe\n')
     ends = {process["name"]: (process["intended"], process["exit_code"]) for process in bench.record()["processes"]}
     assert ends["worker-1"] == ends["worker-2"] == ("killed", -9)
     conservation = read_table(bench.folder(), "conservation").set_index("state")["jobs"]

@@ -19,6 +19,7 @@ import pytest
 
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, read_announced_job, start_job_fault
+from stallbench.libraries import find_libraries
 from stallbench.records.events import EventRecord, read_events
 from tests.error_details import split_error
 from tests.libraries.probes import CONTRACT, PROBES, ProbeCommand
@@ -243,6 +244,11 @@ def test_a_worker_that_waits_for_the_first_phase_does_not_end_with_its_input(com
 def test_a_contract_module_is_short() -> None:
     for path in CONTRACT.glob("*/*.*"):
         assert len(path.read_text().splitlines()) <= 120, path
-    for folder in CONTRACT.parent.iterdir():
-        for path in folder.glob("adapter.*"):
-            assert len(path.read_text().splitlines()) <= 150, path
+
+
+def test_each_file_of_an_adapter_is_short() -> None:
+    languages = {path.suffix for path in CONTRACT.glob("*/*.*")}
+    paths = [path for path in CONTRACT.parent.glob("*/*.*") if path.suffix in languages and path.parent != CONTRACT]
+    assert {path.parent.name for path in paths} >= set(find_libraries())
+    for path in paths:
+        assert len(path.read_text().splitlines()) <= 150, path
