@@ -6,6 +6,7 @@ The rules, which docs/add-a-scenario.md gives to users:
 - ``phases`` as a table changes single phases by their names: ``phases.longtx.duration = "10s"``. The key may also be ``phase``.
 - ``also_expect`` adds to ``expect``, which by itself replaces all expectations.
 - A ``queue`` with a ``kind`` replaces the whole table: options of one queue never leak into another.
+- An ``engine`` of another family than before removes the settings of the servers: no server knows those of another. MariaDB and MySQL are one family.
 - A phase's ``duration`` replaces its ``jobs``, which could make the phase longer.
 - A phase's ``faults`` replace its ``chaos``, and the reverse.
 - A ``rate`` replaces a ``capacity_share``, and the reverse.
@@ -24,6 +25,7 @@ from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 _OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}
+_SETTINGS = ("settings", "replica_settings")
 _OTHER_FAULTS = {"faults": "chaos", "chaos": "faults"}
 
 
@@ -47,6 +49,8 @@ class Overlay:
             elif key == "queue" and isinstance(value, dict) and "kind" in value:
                 resolved[key] = value
             elif key != "also_expect":
+                if key == "database":
+                    resolved["database"] = _without_foreign_settings(resolved.get("database", {}), value)
                 resolved = _overlay(resolved, {key: value})
         issues += _add_expectations(resolved, self.content.get("also_expect", []))
         return resolved, issues
@@ -125,6 +129,14 @@ def _overlay(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
         displaced = {_OTHER_LOAD[key] for key in _OTHER_LOAD.keys() & later.keys()} - later.keys()
         merged["producers"] = {key: value for key, value in merged["producers"].items() if key not in displaced}
     return merged
+
+
+def _without_foreign_settings(base: Any, overlay: Any) -> Any:
+    """Return the section ``[database]`` without the settings of its servers if ``overlay`` replaces the engine by one of another family."""
+    if not isinstance(base, dict) or not isinstance(overlay, dict) or "engine" not in overlay:
+        return base
+    before, later = ("mariadb" if engine == "mysql" else engine for engine in (base.get("engine", "postgres"), overlay["engine"]))
+    return base if before == later else {key: value for key, value in base.items() if key not in _SETTINGS}
 
 
 def _merge(base: Any, overlay: Any) -> Any:

@@ -59,6 +59,16 @@ def test_options_of_one_queue_do_not_leak_into_another(tmp_path: Path) -> None:
     assert (scenario.queue.kind, scenario.queue.options) == ("skip_locked", {})
 
 
+def test_settings_of_one_engine_do_not_reach_a_server_of_another(tmp_path: Path) -> None:
+    on_mariadb = 'queue.kind = "laravel"\ndatabase.engine = "mariadb"'
+    assert read_variant(tmp_path, on_mariadb).database.settings == {}
+    with_own = read_variant(tmp_path, f"{on_mariadb}\ndatabase.settings.wait_timeout = 3")
+    assert with_own.database.settings == {"wait_timeout": 3}
+    text = f"{SMALL}\n[variants.x]\n{on_mariadb}\ndatabase.settings.wait_timeout = 3\ndatabase.replicas = 0\n"
+    on_mysql = read(tmp_path, text, variant="x", overrides=["database.engine=mysql"])
+    assert on_mysql.database.settings == {"wait_timeout": 3}, "MariaDB and MySQL have most settings in common"
+
+
 def test_options_of_the_same_queue_are_merged(tmp_path: Path) -> None:
     text = SMALL.replace('kind = "que"', 'kind = "que"\npriority = 7')
     scenario = read(tmp_path, f"{text}\n[variants.x]\nqueue.recheck = false\n", variant="x")
