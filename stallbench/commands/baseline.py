@@ -18,7 +18,8 @@ def baseline(
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="Runs, comparisons, matrices, searches for a limit or soaks, each by its folder or its name; `latest` is the newest run. Or baseline files: their runs are also in the new file.",
+            help="Runs, comparisons, matrices, searches for a limit or soaks, each by its folder or its name; `latest` is the newest run. Or baseline "
+            "files: their runs are also in the new file.",
         ),
     ],
     output: Annotated[

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 def compare(
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path. Leave it out with --continue; optional with --table."),
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A name from `stallbench list`, or a path. Leave it out with --continue; optional with --table.",
+        ),
     ] = None,
     variants: Annotated[
         str | None,

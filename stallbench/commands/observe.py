@@ -38,7 +38,9 @@ def observe(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            "--table", metavar="SCHEMA.TABLE", help="Count the rows of this queue's table, and not of those that are recognised by their columns. Can be repeated."
+            "--table",
+            metavar="SCHEMA.TABLE",
+            help="Count the rows of this queue's table, and not of those that are recognised by their columns. Can be repeated.",
         ),
     ] = None,
     log: Annotated[

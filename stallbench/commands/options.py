@@ -28,7 +28,8 @@ AgainstOption = Annotated[
     typer.Option(
         "--against",
         metavar="BASELINE",
-        help="Compare with earlier runs, and fail on a regression: a file of `stallbench baseline`, or the folder or name of a run, comparison, matrix, search for a limit or soak, of the same kind as this command.",
+        help="Compare with earlier runs, and fail on a regression: a file of `stallbench baseline`, or the folder or name of a run, comparison, "
+        "matrix, search for a limit or soak, of the same kind as this command.",
     ),
 ]
 ToleranceOption = Annotated[

@@ -82,20 +82,20 @@ def find_phase(override: str) -> str | None:
     return found[1] if found else None
 
 
-def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool) -> list[Trial]:
-    """Return everything that is tried on a queue, in order.
+def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool, expiry_s: float | None) -> list[Trial]:
+    """Return everything that is tried on a queue whose claims last ``expiry_s``, in order.
 
-    No worker is paused during a claim: its claim could be recorded before that of another worker that had the job first. No worker of a library
-    is paused: most claims of libraries last for minutes, and a pause shows nothing before they expire.
+    No worker is paused during a claim: its claim could be recorded before that of another worker that had the job first. A worker of a library is
+    paused only if an option has made its claims short: most last for minutes, and a pause shows nothing before they expire.
     """
-    is_library = queue.worker_command() is not None
+    pauses_workers = queue.worker_command() is None or (expiry_s is not None and expiry_s <= LONGEST_EXPIRY_S)
     return [
         Trial(point, action)
         for action in ACTIONS
         for point in CrashPoint
         if (point is not CrashPoint.BETWEEN_STEPS or has_scheduler)
         and not (point is CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED and action == "pause")
-        and not (is_library and point.role == "worker" and action == "pause")
+        and (pauses_workers or point.role != "worker" or action == "kill")
         and (point.role != "worker" or queue.find_crash_point_issue(point) is None)
     ]
 

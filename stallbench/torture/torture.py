@@ -113,7 +113,7 @@ def plan_torture(
     )
     scenario = read_first_scenario(plan)
     expiry_s = describe_queue(scenario).expiry_s
-    trials = _choose(queue, scenario, points, action)
+    trials = _choose(queue, scenario, points, action, expiry_s)
     if expiry_s is not None and expiry_s > LONGEST_EXPIRY_S and any(trial.needs_expiry for trial in trials):
         raise BadInputError(
             f"claims of {kind} last {expiry_s:g} s; torture waits until they have expired, so they may last {LONGEST_EXPIRY_S:g} s at most"
@@ -141,7 +141,7 @@ def read_first_scenario(plan: TorturePlan) -> Scenario:
 
 
 def _find_expiry_option(queue: type[Queue[Any]]) -> str | None:
-    """Return the option that sets how long claims last; none for libraries, no worker of which is paused with a claim."""
+    """Return the option that sets how long claims last; none for libraries, whose claims last as long as by default or as the user says."""
     if queue.worker_command() is not None:
         return None
     return queue.options_type.find_option(OptionRole.EXPIRY)
@@ -154,9 +154,11 @@ def _require_valid(plan: TorturePlan) -> None:
             plan.read(trials, Path(scratch))
 
 
-def _choose(queue: type[Queue[Any]], scenario: Scenario, points: Sequence[CrashPoint], action: Crash | None) -> list[Trial]:
+def _choose(
+    queue: type[Queue[Any]], scenario: Scenario, points: Sequence[CrashPoint], action: Crash | None, expiry_s: float | None
+) -> list[Trial]:
     options = queue.options_type.model_validate(scenario.queue.options)
-    possible = list_trials(queue, has_scheduler=queue.has_scheduler(options))
+    possible = list_trials(queue, has_scheduler=queue.has_scheduler(options), expiry_s=expiry_s)
     for point in points:
         if not any(trial.point is point and action in (None, trial.action) for trial in possible):
             what = f"nothing can be tried at {point}" + (f" with {action}" if action else "")

@@ -60,6 +60,12 @@ def test_every_library_can_be_tortured_with_its_own_expiry(library: str) -> None
     assert plan.expiry_option is None
 
 
+@pytest.mark.parametrize(("vt", "pauses"), [(3, True), (4, True), (5, False), (30, False)])
+def test_workers_of_a_library_are_paused_only_if_their_claims_were_made_short(vt: int, pauses: bool) -> None:
+    plan = plan_torture("library:pgmq", seed=1, overrides=[f"queue.vt={vt}"], points=(), action=None)
+    assert any(trial.needs_expiry for trial in plan.trials) is pauses
+
+
 def test_the_producers_of_a_library_have_time_to_start(tmp_path: Path) -> None:
     """Each needs the start of a process in the library's own language; without that time the second point was not tried."""
     durations_s = []
