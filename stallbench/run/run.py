@@ -94,9 +94,10 @@ class Run:
         self._take_final_snapshot()
 
     @property
-    def exited_unexpectedly(self) -> list[str]:
-        """Names of the processes that exited unexpectedly."""
-        return sorted(self._exited_unexpectedly)
+    def ended_early(self) -> list[str]:
+        """Names of the processes that ended although nothing had asked them to."""
+        ended = [process for process in self._processes.records() if process.name in self._exited_unexpectedly]
+        return [process.name for process in ended if process.intended == "running"]
 
     @property
     def cluster(self) -> Cluster:

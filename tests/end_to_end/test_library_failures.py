@@ -12,7 +12,7 @@ import pytest
 from stallbench.pipeline.tables import read_table
 from stallbench.processes.supervisor import TOKEN_VARIABLE
 from stallbench.records.events import Event, read_events
-from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_processes, short
+from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_processes, measured, short
 from tests.libraries.made_up import LEAVE_A_CHILD, find_processes, make_application
 from tests.waiting import wait_for
 
@@ -72,6 +72,19 @@ def test_workers_that_print_garbage_hang_at_their_end_leave_children_and_record_
     assert conservation["completed"] >= 100
     assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
     assert not find_processes(shop)
+
+
+def test_a_worker_that_ends_with_an_error_when_it_is_asked_to_stop_has_a_capacity_all_the_same(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """As that of django-tasks-db does if it is asked while it commits."""
+    is_first = f"os.system('mkdir {tmp_path}/first 2>&-') or atexit.register(lambda: os._exit(1))"
+    shop = make_application(tmp_path, work=f"import atexit\n{is_first}")
+    load = ("producers.capacity_share=0.3", "workers.count=2", "phases.longtx.longrunners=[]")
+    ended = bench.run("run", "longtx", *measured(*load, f"queue.kind=library:{shop}"))
+    assert ended.returncode in (0, 1), ended.stdout + ended.stderr
+    assert (tmp_path / "first").is_dir()
+    assert "they complete " in ended.stdout
 
 
 @pytest.mark.parametrize("name", ["db_scheduler", "delayed_job", "graphile_worker", "laravel", "procrastinate", "river"])
