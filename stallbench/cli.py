@@ -32,7 +32,7 @@ from stallbench.commands.torture import torture
 from stallbench.commands.upload import upload
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, StallbenchError
 
-_OF_A_PATH = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+_OF_A_PATH = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 app = typer.Typer(
     help="A chaos and degradation test bench for job queues that live in a database.",

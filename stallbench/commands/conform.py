@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -72,8 +73,12 @@ def conform(
 
             view.say(f"{queue} on {plan.scenario.database.engine}, seed {seed}")
             folder = try_promises(plan, runs, view, show)
-    finally:
+    except BaseException:
         if junit is not None and promises:
-            write_junit(junit, queue, promises)
+            with suppress(OSError):  # the first error is what the user has to know
+                write_junit(junit, queue, promises)
+        raise
     print(describe_outcome(promises, shorten(folder)))
+    if junit is not None:
+        write_junit(junit, queue, promises)
     sys.exit(decide(promises))

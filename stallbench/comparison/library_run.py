@@ -104,7 +104,7 @@ class LibraryRun:
         return verdict
 
     def describe_outcome(self) -> str:
-        """Return the verdict, whether the fault was complete, what became of the jobs, and whether the workers came back."""
+        """Return the verdict, whether the fault was complete, what became of the jobs, and whether the workers came back; or only that no worker was left."""
         if self.has_lost_its_workers():
             return "every worker exited"
         verdict = self.read_verdict()["verdict"]

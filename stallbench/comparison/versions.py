@@ -86,7 +86,7 @@ def make_matrix_plan(
         try:
             return read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides, *own])
         except ScenarioError as error:  # without the version it was read: what is wrong is that both do not fit
-            raise ScenarioError([issue.replace(": --set: ", f": --versions {version}: ") for issue in error.issues]) from None
+            raise ScenarioError([_name_version(issue, version) for issue in error.issues]) from None
 
     chosen = {str(version): read(version) for version in chosen_versions}
     seed = base.seed if seed is None else seed
@@ -99,6 +99,14 @@ def make_matrix_plan(
         runs=tuple(interleave(list(chosen), rounds, seed)),
         versions=versions,
     )
+
+
+def _name_version(issue: str, version: ServerVersion) -> str:
+    """Return an issue of the scenario on ``version`` in which no option is named that the user has not given."""
+    for given_by_matrix in ("--set: ", "--set database.engine "):
+        key = given_by_matrix.removeprefix("--set: ").removeprefix("--set ")
+        issue = issue.replace(f": {given_by_matrix}", f": --versions {version}: {key}")
+    return issue
 
 
 def _require_engines(queue: str, versions: str, engines: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,21 +73,21 @@ def try_promises(plan: ConformancePlan, runs: Path, view: RunView, show: Callabl
         if plan.with_crash_points:
             for each in _try_under_load(plan, folder, view):
                 keep(each)
-    except (KeyboardInterrupt, StallbenchError) as error:
-        keep(not_all_tried(str(error) or "interrupted"))
+    except BaseException as error:
+        keep(not_all_tried("interrupted" if isinstance(error, KeyboardInterrupt) else str(error) or type(error).__name__))
+        with suppress(OSError):  # the first error is what the user has to know
+            write_record(folder, kind, engine, plan.torture.seed, found)
         raise
-    finally:
-        write_record(folder, kind, engine, plan.torture.seed, found)
+    write_record(folder, kind, engine, plan.torture.seed, found)
     return folder
 
 
-def _try_under_load(plan: ConformancePlan, folder: Path, view: RunView) -> list[PromiseOutcome]:
+def _try_under_load(plan: ConformancePlan, folder: Path, view: RunView) -> Iterator[PromiseOutcome]:
     kind = plan.torture.kind
-    found = summarise_torture(try_crash_points(plan.torture, lambda part: torture(part, folder, view)[1]))
+    yield from summarise_torture(try_crash_points(plan.torture, lambda part: torture(part, folder, view)[1]))
     if find_queue(kind).worker_command() is not None:
         engine, overrides = plan.scenario.database.engine, plan.torture.select_overrides(WORKER_DEATHS)
-        found += try_worker_deaths(kind, engine, overrides, seed=plan.torture.seed, folder=folder, view=view)
-    return found
+        yield from try_worker_deaths(kind, engine, overrides, seed=plan.torture.seed, folder=folder, view=view)
 
 
 def try_crash_points(plan: TorturePlan, carry_out: Callable[[TorturePlan], TortureOutcome]) -> TortureOutcome:

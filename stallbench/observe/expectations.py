@@ -47,6 +47,8 @@ def read_expectations(path: Path) -> tuple[Expectation, ...]:
         if measure is None or not isinstance(measure.source, FromSamples):
             sampled = ", ".join(each.name for each in MEASURES.values() if isinstance(each.source, FromSamples))
             issues.append(f"{where}.metric is {one.metric!r}, which only a run of the bench has; expected one of {sampled}")
+        if one.metric.endswith(".per_job"):
+            issues.append(f"{where}.metric is {one.metric!r}; an observation counts no completed jobs: choose another statistic")
         if one.phase not in (None, PHASE):
             issues.append(f"{where}.phase is {one.phase!r}; an observation has one phase, {PHASE!r}: leave it out")
         if one.relative_to is not None:

@@ -86,9 +86,7 @@ def read_options(
         raise BadInputError(f"--log {log}: is read of PostgreSQL only; leave it out")
     if profile is not None and for_s is not None:
         _require_profile(profile, for_s=for_s, every_s=every_s)
-    if report:
-        require_java()
-    return ObserveOptions(
+    options = ObserveOptions(
         servers=servers,
         every_s=every_s,
         tables=tuple(tables),
@@ -101,6 +99,9 @@ def read_options(
         profile=profile,
         runs=runs,
     )
+    if report:
+        require_java()
+    return options
 
 
 def _require_profile(path: Path, *, for_s: float, every_s: float) -> None:

@@ -56,8 +56,9 @@ class SampledRun(RunTables):
         return _summarize(moments, statistic, (end_ns - start_ns) / NS_PER_S)
 
     def is_sampled(self, measure: str) -> bool:
-        """Whether there is a sample of the measure, at whatever time."""
-        return any(True for _ in self._read_singles(MEASURES[measure]))
+        """Whether there is a sample of the measure, at whatever time, and one of what it is divided by."""
+        names = [measure, *([divided_by] if (divided_by := MEASURES[measure].divided_by) else [])]
+        return all(any(True for _ in self._read_singles(MEASURES[name])) for name in names)
 
     def __getitem__(self, name: str) -> NoReturn:
         raise NoTableError(f"{self.folder}: an observation that was only judged has no table {name}")

@@ -93,8 +93,8 @@ def measure_capacity(
 
 def _measure(run: Run) -> float:
     run.carry_out()
-    if run.ended_early:
-        raise NotCarriedOutError(f"{', '.join(run.ended_early)} exited unexpectedly")
+    if run.exited_unasked:
+        raise NotCarriedOutError(f"{', '.join(run.exited_unasked)} exited unexpectedly")
     return read_capacity(run.folder, run.scenario.workers.count)
 
 

@@ -94,7 +94,7 @@ class Run:
         self._take_final_snapshot()
 
     @property
-    def ended_early(self) -> list[str]:
+    def exited_unasked(self) -> list[str]:
         """Names of the processes that ended although nothing had asked them to."""
         ended = [process for process in self._processes.records() if process.name in self._exited_unexpectedly]
         return [process.name for process in ended if process.intended == "running"]

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from stallbench import PROJECT
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.model import Scenario
-from stallbench.scenario.overlay import Overlay, parse_changes
+from stallbench.scenario.overlay import Overlay, list_foreign_settings, parse_changes
 from stallbench.scenario.section import Name
 from stallbench.scenario.toml import ScenarioError, read_toml, show_path
 from stallbench.scenario.validation.comparison import find_overlay_issues
@@ -58,6 +58,11 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     changes, change_issues = parse_changes(overrides)
     of_command_line = Overlay(content=changes, prefix="--set ", condition="--set: ")
     changed, overlay_issues = of_command_line.apply(chosen)
+    if variant in overlays and (foreign := list_foreign_settings(overlays[variant].content, chosen, changes)):
+        problem = f" is {show_value(changes['database']['engine'])}, whose servers do not know what variant {variant} sets"
+        overlay_issues.append(
+            ValidationIssue(("database", "engine"), f"{problem}: {', '.join(foreign)}; expected another variant")
+        )
     of_file = _find_file_issues(path, content, overlays, changed)
     issues = [*of_file.base]
     if variant is not None and variant not in variants:

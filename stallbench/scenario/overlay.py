@@ -6,7 +6,8 @@ The rules, which docs/add-a-scenario.md gives to users:
 - ``phases`` as a table changes single phases by their names: ``phases.longtx.duration = "10s"``. The key may also be ``phase``.
 - ``also_expect`` adds to ``expect``, which by itself replaces all expectations.
 - A ``queue`` with a ``kind`` replaces the whole table: options of one queue never leak into another.
-- An ``engine`` of another family than before removes the settings of the servers: no server knows those of another. MariaDB and MySQL are one family.
+- An ``engine`` of another family than before removes the settings of the servers, except the connection limit, which has one name everywhere. MariaDB
+  and MySQL are one family.
 - A phase's ``duration`` replaces its ``jobs``, which could make the phase longer.
 - A phase's ``faults`` replace its ``chaos``, and the reverse.
 - A ``rate`` replaces a ``capacity_share``, and the reverse.
@@ -20,12 +21,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stallbench.engines import ENGINES
 from stallbench.scenario.toml import TOO_DEEP, is_too_deep
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_value, show_value
 from stallbench.scenario.validation.suggestion import did_you_mean
 
 _OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}
 _SETTINGS = ("settings", "replica_settings")
+_KNOWN_EVERYWHERE = {traits.connection_limit[0] for traits in ENGINES.values() if traits.connection_limit}
 _OTHER_FAULTS = {"faults": "chaos", "chaos": "faults"}
 
 
@@ -131,12 +134,32 @@ def _overlay(base: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def list_foreign_settings(content: Mapping[str, Any], base: Mapping[str, Any], overlay: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys of the servers' settings in ``content``, a part of ``base``, that ``overlay`` removes by another engine."""
+    part, before, later = (each.get("database", {}) for each in (content, base, overlay))
+    if not isinstance(part, dict) or not _changes_family(before, later):
+        return []
+    tables = {key: part[key] for key in _SETTINGS if isinstance(part.get(key), dict)}
+    return [f"database.{key}.{name}" for key, table in tables.items() for name in table if name not in _KNOWN_EVERYWHERE]
+
+
 def _without_foreign_settings(base: Any, overlay: Any) -> Any:
     """Return the section ``[database]`` without the settings of its servers if ``overlay`` replaces the engine by one of another family."""
-    if not isinstance(base, dict) or not isinstance(overlay, dict) or "engine" not in overlay:
+    if not _changes_family(base, overlay):
         return base
+    kept = {
+        key: {name: value for name, value in base[key].items() if name in _KNOWN_EVERYWHERE}
+        for key in _SETTINGS
+        if isinstance(base.get(key), dict)
+    }
+    return {**base, **kept}
+
+
+def _changes_family(base: Any, overlay: Any) -> bool:
+    if not isinstance(base, dict) or not isinstance(overlay, dict) or "engine" not in overlay:
+        return False
     before, later = ("mariadb" if engine == "mysql" else engine for engine in (base.get("engine", "postgres"), overlay["engine"]))
-    return base if before == later else {key: value for key, value in base.items() if key not in _SETTINGS}
+    return bool(before != later)
 
 
 def _merge(base: Any, overlay: Any) -> Any:

@@ -36,6 +36,8 @@ _KILL_BETWEEN_STEPS_S = 9.0
 _SHORT_PAUSE_S = 2.0
 _AROUND_PAUSE_S = 2.5
 """Of a phase with a pause: the time until the process reaches the point, and the time after it is resumed."""
+_AROUND_PAUSE_OF_LIBRARY_S = 8.0
+"""The same for a worker of a library, which may sleep for seconds when it has found no job."""
 _SETTLING_AT_MOST_S = 20.0
 _PHASE_OF_CHANGE = re.compile(r"phases?\.([^.=]+)")
 _IN_CALLS = (
@@ -86,7 +88,7 @@ def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool, expiry_s: float
     """Return everything that is tried on a queue whose claims last ``expiry_s``, in order.
 
     No worker is paused during a claim: its claim could be recorded before that of another worker that had the job first. A worker of a library is
-    paused only if an option has made its claims short: most last for minutes, and a pause shows nothing before they expire.
+    paused only if its claims are short, as an option may make them: most last for minutes, and a pause shows nothing before they expire.
     """
     pauses_workers = queue.worker_command() is None or (expiry_s is not None and expiry_s <= LONGEST_EXPIRY_S)
     return [
@@ -120,9 +122,8 @@ def write_scenario(
         '\n[workers]\ncount = 3\nwork = "10ms"\npoll = "300ms"',
         f'\n[[phases]]\nname = "{BEFORE}"\nduration = "{_BEFORE_S:g}s"',
     ]
-    kill_s = _KILL_OF_LIBRARY_S if kind.startswith(LIBRARY_PREFIX) else _KILL_S
     for trial in trials:
-        duration_s, fault = _describe_fault(trial, seed, expiry_s, kill_s)
+        duration_s, fault = _describe_fault(trial, seed, expiry_s, is_library=kind.startswith(LIBRARY_PREFIX))
         lines.append(
             f'\n[[phases]]\nname = "{trial.point}"\nduration = "{duration_s:g}s"\nmeasured = false\nfaults = [{{ {fault} }}]'
         )
@@ -132,11 +133,12 @@ def write_scenario(
     return "\n".join(lines) + "\n"
 
 
-def _describe_fault(trial: Trial, seed: int, expiry_s: float | None, kill_s: float) -> tuple[float, str]:
+def _describe_fault(trial: Trial, seed: int, expiry_s: float | None, *, is_library: bool) -> tuple[float, str]:
     """Return the duration of the phase in seconds, and the fault."""
     role, trigger = trial.point.role, trial.draw_trigger(seed)
     fault = f'kind = "crash_point", at = "{trial.point}", action = "{trial.action}", {trigger}'
     if trial.action == "kill":
+        kill_s = _KILL_OF_LIBRARY_S if is_library else _KILL_S
         duration_s = _KILL_BETWEEN_STEPS_S if trial.point is CrashPoint.BETWEEN_STEPS else kill_s
         return duration_s, f'{fault}, on = "{role if role == "scheduler" else f"{role}s"}", replace_after = "100ms"'
     # One process is paused, so that the others can do what it leaves.
@@ -144,4 +146,5 @@ def _describe_fault(trial: Trial, seed: int, expiry_s: float | None, kill_s: flo
     if trial.needs_expiry and expiry_s is not None:
         pause_s = expiry_s + _SHORT_PAUSE_S
     on = role if role == "scheduler" else f"{role}-1"
-    return pause_s + _AROUND_PAUSE_S, f'{fault}, on = "{on}", pause_for = "{pause_s:g}s"'
+    around_s = _AROUND_PAUSE_OF_LIBRARY_S if is_library and role == "worker" else _AROUND_PAUSE_S
+    return pause_s + around_s, f'{fault}, on = "{on}", pause_for = "{pause_s:g}s"'

@@ -163,7 +163,12 @@ def _choose(
         if not any(trial.point is point and action in (None, trial.action) for trial in possible):
             what = f"nothing can be tried at {point}" + (f" with {action}" if action else "")
             allowed = dict.fromkeys(str(trial.point) for trial in possible if action in (None, trial.action))
-            raise BadInputError(f"{what} for {queue.kind}; expected one of {', '.join(allowed)}")
+            hint, option = "", queue.options_type.find_option(OptionRole.EXPIRY)
+            if action == "pause" and point.role == "worker" and option and queue.find_crash_point_issue(point) is None:
+                hint = (
+                    f". Its workers are paused if their claims last {LONGEST_EXPIRY_S:g} s at most, like --set queue.{option}=3"
+                )
+            raise BadInputError(f"{what} for {queue.kind}; expected one of {', '.join(allowed)}{hint}")
     return [trial for trial in possible if (not points or trial.point in points) and action in (None, trial.action)]
 
 

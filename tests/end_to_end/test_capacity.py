@@ -15,7 +15,7 @@ pytestmark = pytest.mark.end_to_end
 ATTEMPTS = 3
 
 
-@pytest.mark.long  # test_kills kills a bench that runs
+@pytest.mark.long
 def test_a_bench_that_is_killed_while_it_measures_leaves_nothing_but_its_records(bench: Bench) -> None:
     running = bench.start("run", "longtx", *measured())
     bench.wait_for_phase("full")
@@ -27,7 +27,7 @@ def test_a_bench_that_is_killed_while_it_measures_leaves_nothing_but_its_records
     assert (bench.record()["status"], bench.folder().name.endswith("-longtx-measuring")) == ("aborted", True)
 
 
-@pytest.mark.long  # test_exposition interrupts a run
+@pytest.mark.long
 def test_an_interrupt_while_it_is_measured_leaves_no_folder_and_no_run_to_be_taken_for_the_latest(bench: Bench) -> None:
     running = bench.start("run", "longtx", *measured())
     bench.wait_for_phase("full")

@@ -52,7 +52,7 @@ def test_two_variants_in_one_round(bench: Bench) -> None:
     assert comparison(bench)[1]["results"] == content["results"]
 
 
-@pytest.mark.long  # tests/unit/test_comparison_continuation.py has comparisons that are not whole
+@pytest.mark.long
 def test_after_an_interrupt_the_completed_runs_are_compared(bench: Bench) -> None:
     running = bench.start("compare", "longtx", "--variants", "control,skip_locked", "--repeat", "2", *short(*INTERRUPTED))
     bench.wait_for_phase("baseline")

@@ -80,7 +80,7 @@ def test_an_empty_database_has_no_load_to_record(postgres: Endpoint, tmp_path: P
     fails(2, "records one queue; found none", arguments, password=postgres.password.get_secret_value())
 
 
-@pytest.mark.long  # test_observe.py has a server that goes away from a recording
+@pytest.mark.long
 def test_a_server_that_goes_away_leaves_no_profile(servers: PrivateServers, tmp_path: Path) -> None:
     control = servers.start("postgres", {"fsync": False})
     assert control.process is not None

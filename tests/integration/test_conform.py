@@ -118,11 +118,14 @@ def test_a_server_that_ends_breaks_no_promise_of_the_queue(monkeypatch: pytest.M
         try_operations(f"{EXAMPLE}:MyQueue", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("end", "why"), [(KeyboardInterrupt(), "interrupted"), (NotCarriedOutError("the server has ended"), "the server has ended")]
+)
 def test_of_an_interrupted_test_the_files_have_what_was_tried_and_that_it_was_not_all(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], end: BaseException, why: str
 ) -> None:
     def interrupt(open_one: OpenQueue) -> None:
-        raise KeyboardInterrupt
+        raise end
 
     promises = [
         QueuePromise(name=name, why_not=lambda _: None, needs_claim=True, check=check)
@@ -130,7 +133,7 @@ def test_of_an_interrupted_test_the_files_have_what_was_tried_and_that_it_was_no
     ]
     monkeypatch.setattr("stallbench.conformance.conformance.PROMISES", promises)
     junit, runs = tmp_path / "junit.xml", tmp_path / "runs"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(type(end)):
         conform(f"{EXAMPLE}:MyQueue", seed=1, junit=junit, runs=runs)
     expected = {"first": "pass", "every promise was tried": "unknown"}
     (record,) = runs.glob("*/conformance.json")
@@ -138,7 +141,7 @@ def test_of_an_interrupted_test_the_files_have_what_was_tried_and_that_it_was_no
     (suite,) = JUnitXml.fromfile(str(junit))
     assert [case.name for case in suite] == list(expected)
     assert (suite.failures, suite.errors) == (0, 1)
-    assert "unknown  every promise was tried: interrupted" in capsys.readouterr().out
+    assert f"unknown  every promise was tried: {why}" in capsys.readouterr().out
 
 
 def test_a_library_is_tried_where_it_needs_no_claim(tmp_path: Path) -> None:

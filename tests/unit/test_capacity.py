@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +13,8 @@ from stallbench.comparison.plan import make_plan
 from stallbench.comparison.record import begin_comparison
 from stallbench.comparison.report import format_command
 from stallbench.errors import NotCarriedOutError
-from stallbench.run.capacity import read_capacity, with_measured_load
+from stallbench.run import capacity as capacity_module
+from stallbench.run.capacity import measure_capacity, read_capacity, with_measured_load
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.file import read_scenario
 from tests.unit.scenario_text import SMALL, find_lines, read, write
@@ -209,3 +212,22 @@ def test_variants_with_different_shares_are_measured_again_when_the_command_is_r
 def test_an_invalid_share(old: str, new: str, line: str, tmp_path: Path) -> None:
     assert old in SHARE
     assert find_lines(tmp_path, SHARE.replace(old, new, 1)) == [line]
+
+
+def test_an_interrupted_measurement_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "20260101T000000Z-small-measuring"
+
+    @contextmanager
+    def open_run(*arguments: object, **options: object) -> Iterator[SimpleNamespace]:
+        folder.mkdir()
+        yield SimpleNamespace(folder=RunFolder(folder))
+
+    def interrupt(run: object) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(capacity_module, "open_run", open_run)
+    monkeypatch.setattr(capacity_module, "_measure", interrupt)
+    scenario = read_scenario(str(write(tmp_path, SMALL)))
+    with pytest.raises(KeyboardInterrupt):
+        measure_capacity(scenario, lambda _: None, tmp_path)
+    assert not folder.exists()

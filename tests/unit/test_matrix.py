@@ -107,6 +107,17 @@ def test_what_does_not_fit_a_version_is_said_of_that_version() -> None:
         make_matrix_plan("laravel-deadlock", versions="mariadb:10.11,postgres:17", variant=None, rounds=1, seed=1, overrides=[])
     assert '--versions postgres:17: queue.hint is "queue_index", which postgres does not know' in str(caught.value)
     assert "--set" not in str(caught.value)
+    with pytest.raises(BadInputError) as caught:
+        make_matrix_plan(
+            "longtx",
+            versions="postgres:17,mariadb:10.11",
+            variant="idle_timeout",
+            rounds=1,
+            seed=1,
+            overrides=["queue.kind=laravel"],
+        )
+    assert '--versions mariadb:10.11: database.engine is "mariadb", whose servers do not know what variant' in str(caught.value)
+    assert "--set" not in str(caught.value)
 
 
 def test_a_plan_runs_the_scenario_or_a_variant_on_every_version_at_one_load() -> None:

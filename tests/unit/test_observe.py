@@ -217,6 +217,7 @@ def test_contradicting_parameters_are_refused(monkeypatch: pytest.MonkeyPatch) -
     [
         ('[[expect]]\nmetric = "depth.lst"\nat_most = 1', "expected depth with one of"),
         ('[[expect]]\nmetric = "lost.count"\nat_most = 0', "which only a run of the bench has"),
+        ('[[expect]]\nmetric = "dead_tuples.per_job"\nat_most = 1', "an observation counts no completed jobs"),
         ('[[expect]]\nmetric = "depth.last"\nphase = "night"\nat_most = 1', "an observation has one phase"),
         ('[[expect]]\nmetric = "depth.last"\nrelative_to = "day"\nat_most = 1', "an observation has no other phase"),
         ('[[expect]]\nmetric = "depth.last"', "has no bound"),

@@ -69,6 +69,24 @@ def test_settings_of_one_engine_do_not_reach_a_server_of_another(tmp_path: Path)
     assert on_mysql.database.settings == {"wait_timeout": 3}, "MariaDB and MySQL have most settings in common"
 
 
+def test_the_connection_limit_is_kept_on_another_engine(tmp_path: Path) -> None:
+    overlay = 'queue.kind = "laravel"\ndatabase.engine = "mariadb"\ndatabase.replicas = 0'
+    text = SMALL.replace('autovacuum_naptime = "5s"', 'autovacuum_naptime = "5s", max_connections = 40')
+    on_mariadb = f"{text}\n[variants.x]\n{overlay}\n"
+    assert read(tmp_path, on_mariadb, variant="x").database.settings == {"max_connections": 40}
+    back = read(tmp_path, on_mariadb, variant="x", overrides=["database.engine=postgres"])
+    assert back.database.settings == {"max_connections": 40}
+
+
+def test_an_engine_that_does_not_know_what_the_variant_sets_is_refused(tmp_path: Path) -> None:
+    text = f"{SMALL}\n[variants.x]\ndatabase.settings.work_mem = '1MB'\n"
+    overrides = ["database.engine=mariadb", "queue.kind=laravel", "database.replicas=0"]
+    assert find_lines(tmp_path, text, variant="x", overrides=overrides) == [
+        '--set database.engine is "mariadb", whose servers do not know what variant x sets: database.settings.work_mem; '
+        "expected another variant"
+    ]
+
+
 def test_options_of_the_same_queue_are_merged(tmp_path: Path) -> None:
     text = SMALL.replace('kind = "que"', 'kind = "que"\npriority = 7')
     scenario = read(tmp_path, f"{text}\n[variants.x]\nqueue.recheck = false\n", variant="x")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.libraries import find_libraries
 from stallbench.scenario.file import ScenarioError
@@ -64,6 +65,11 @@ def test_every_library_can_be_tortured_with_its_own_expiry(library: str) -> None
 def test_workers_of_a_library_are_paused_only_if_their_claims_were_made_short(vt: int, pauses: bool) -> None:
     plan = plan_torture("library:pgmq", seed=1, overrides=[f"queue.vt={vt}"], points=(), action=None)
     assert any(trial.needs_expiry for trial in plan.trials) is pauses
+
+
+def test_a_pause_that_needs_short_claims_says_how_to_make_them_short() -> None:
+    with pytest.raises(BadInputError, match=r"paused if their claims last 4 s at most, like --set queue\.vt=3$"):
+        plan_torture("library:pgmq", seed=1, overrides=[], points=[CrashPoint.AFTER_CLAIM], action="pause")
 
 
 def test_the_producers_of_a_library_have_time_to_start(tmp_path: Path) -> None:
