@@ -96,8 +96,7 @@ class Run:
     @property
     def exited_unasked(self) -> list[str]:
         """Names of the processes that ended although nothing had asked them to."""
-        ended = [process for process in self._processes.records() if process.name in self._exited_unexpectedly]
-        return [process.name for process in ended if process.intended == "running"]
+        return sorted({each.name for each in self._processes.records() if each.intended == "running"} & self._exited_unexpectedly)
 
     @property
     def cluster(self) -> Cluster:
