@@ -46,9 +46,8 @@ class Measured:
 
     def includes(self, variant: str) -> bool:
         """Whether ``variant`` and what it is meant to be compared with take part."""
-        return variant in self.record.names and (
-            self.record.names[0] == CONTROL or self.record.references[variant] != self.record.names[0]
-        )
+        named = {each.name: each.reference for each in self.record.variants}
+        return variant in named and (self.record.names[0] == CONTROL or named[variant] in named)
 
     def find(self, metric: str) -> Compared | None:
         """Return the comparison in a metric, none if it was not compared."""

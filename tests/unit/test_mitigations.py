@@ -169,11 +169,12 @@ def test_a_mitigation_against_another_problem_is_judged_by_its_own_metric(tmp_pa
     assert "*with it* and *without it*: `lost_race.count in longtx`." in (tmp_path / "page.md").read_text()
 
 
-def test_a_mitigation_of_another_variant_has_the_figures_of_that_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variants", [None, "other,relief"], ids=["with control", "without control"])
+def test_a_mitigation_of_another_variant_has_the_figures_of_that_one(tmp_path: Path, variants: str | None) -> None:
     judged = 'judged_by = { metric = "latency_ms.p95", phase = "longtx", better = "lower", reference = "other" }\n'
     (tmp_path / "made-up.toml").write_text(TEXT.replace('mitigation = "a talk"\n', f'mitigation = "a talk"\n{judged}'))
     (tmp_path / "runs").mkdir()
-    plan = make_plan(str(tmp_path / "made-up.toml"), variants=None, rounds=3, seed=1)
+    plan = make_plan(str(tmp_path / "made-up.toml"), variants=variants, rounds=3, seed=1)
     folder, record = begin_comparison(plan, tmp_path / "runs")
     latency_ms = {"control": 100.0, "cure": 12.0, "relief": 300.0, "other": 4000.0}
     saturation_s = {"control": 30.0, "cure": 40.0, "relief": 35.0, "other": 5.0}
