@@ -32,7 +32,8 @@ from stallbench.commands.torture import torture
 from stallbench.commands.upload import upload
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, StallbenchError
 
-_OF_A_PATH = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
+_NEVER_A_PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of a path that was wrong from the start. One that is not there (ENOENT) may have been removed during the command."""
 
 app = typer.Typer(
     help="A chaos and degradation test bench for job queues that live in a database.",
@@ -85,9 +86,9 @@ def main() -> NoReturn:
 
 
 def _is_about_an_argument(error: OSError) -> bool:
-    """Whether nothing can be found or opened at a path because of how the user gave it."""
+    """Whether the user gave a path that may not be read, or that can be none."""
     given = [value for argument in sys.argv[1:] for value in (argument, argument.partition("=")[2]) if value]
-    return error.errno in _OF_A_PATH and any(os.path.normpath(value) == str(error.filename) for value in given)
+    return error.errno in _NEVER_A_PATH and any(os.path.normpath(value) == str(error.filename) for value in given)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:

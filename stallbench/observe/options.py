@@ -83,7 +83,7 @@ def read_options(
         )
     servers = read_addresses(dsn)
     if log is not None and servers.primary.engine != "postgres":
-        raise BadInputError(f"--log {log}: is read of PostgreSQL only; leave it out")
+        raise BadInputError(f"--log {log}: only a log of PostgreSQL can be read; leave it out")
     if profile is not None and for_s is not None:
         _require_profile(profile, for_s=for_s, every_s=every_s)
     options = ObserveOptions(

@@ -6,8 +6,8 @@ The rules, which docs/add-a-scenario.md gives to users:
 - ``phases`` as a table changes single phases by their names: ``phases.longtx.duration = "10s"``. The key may also be ``phase``.
 - ``also_expect`` adds to ``expect``, which by itself replaces all expectations.
 - A ``queue`` with a ``kind`` replaces the whole table: options of one queue never leak into another.
-- An ``engine`` of another family than before removes the settings of the servers, except the connection limit, which has one name everywhere. MariaDB
-  and MySQL are one family.
+- An ``engine`` of another family than before removes the settings of the servers, except the connection limit if both engines have it by the same name.
+  MariaDB and MySQL are one family.
 - A phase's ``duration`` replaces its ``jobs``, which could make the phase longer.
 - A phase's ``faults`` replace its ``chaos``, and the reverse.
 - A ``rate`` replaces a ``capacity_share``, and the reverse.
@@ -28,7 +28,6 @@ from stallbench.scenario.validation.suggestion import did_you_mean
 
 _OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}
 _SETTINGS = ("settings", "replica_settings")
-_KNOWN_EVERYWHERE = {traits.connection_limit[0] for traits in ENGINES.values() if traits.connection_limit}
 _OTHER_FAULTS = {"faults": "chaos", "chaos": "faults"}
 
 
@@ -140,7 +139,7 @@ def list_foreign_settings(content: Mapping[str, Any], base: Mapping[str, Any], o
     if not isinstance(part, dict) or not _changes_family(before, later):
         return []
     tables = {key: part[key] for key in _SETTINGS if isinstance(part.get(key), dict)}
-    return [f"database.{key}.{name}" for key, table in tables.items() for name in table if name not in _KNOWN_EVERYWHERE]
+    return [f"database.{key}.{name}" for key, table in tables.items() for name in table if name != _find_connection_limit(later)]
 
 
 def _without_foreign_settings(base: Any, overlay: Any) -> Any:
@@ -148,11 +147,17 @@ def _without_foreign_settings(base: Any, overlay: Any) -> Any:
     if not _changes_family(base, overlay):
         return base
     kept = {
-        key: {name: value for name, value in base[key].items() if name in _KNOWN_EVERYWHERE}
+        key: {name: value for name, value in base[key].items() if name == _find_connection_limit(overlay)}
         for key in _SETTINGS
         if isinstance(base.get(key), dict)
     }
     return {**base, **kept}
+
+
+def _find_connection_limit(database: Mapping[str, Any]) -> str | None:
+    """Return the setting that limits the connections of the engine; none if the engine has none, or is unknown."""
+    traits = next((traits for engine, traits in ENGINES.items() if engine == database["engine"]), None)
+    return traits.connection_limit[0] if traits and traits.connection_limit else None
 
 
 def _changes_family(base: Any, overlay: Any) -> bool:

@@ -234,7 +234,10 @@ def test_a_report_needs_java_before_anything_is_observed(tmp_path: Path, monkeyp
         ({"profile": "My Load.toml"}, "a scenario's file is named"),
         ({"profile": "load.json"}, "a scenario's file is named"),
         ({"profile": "no/such/folder/load.toml"}, "no file can be written there"),
-        ({"dsn": ["mysql://me@127.0.0.1:9/app"], "log": Path(__file__)}, "--log .*: is read of PostgreSQL only; leave it out"),
+        (
+            {"dsn": ["mysql://me@127.0.0.1:9/app"], "log": Path(__file__)},
+            "--log .*: only a log of PostgreSQL can be read; leave it out",
+        ),
     ],
 )
 def test_bad_input_is_refused_before_the_server_is_asked(tmp_path: Path, values: dict[str, Any], words: str) -> None:

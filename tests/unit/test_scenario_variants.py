@@ -76,6 +76,8 @@ def test_the_connection_limit_is_kept_on_another_engine(tmp_path: Path) -> None:
     assert read(tmp_path, on_mariadb, variant="x").database.settings == {"max_connections": 40}
     back = read(tmp_path, on_mariadb, variant="x", overrides=["database.engine=postgres"])
     assert back.database.settings == {"max_connections": 40}
+    without_server = ["database.engine=sqlite", "phases.longtx.longrunners=[]"]
+    assert read(tmp_path, on_mariadb, variant="x", overrides=without_server).database.settings == {}
 
 
 def test_an_engine_that_does_not_know_what_the_variant_sets_is_refused(tmp_path: Path) -> None:
