@@ -8,7 +8,11 @@ from django.conf import settings
 from stallbench_contract import JobFailedError, Recorder, read_document, serve_batches
 
 APPLICATION = "django_tasks_db"
-ENGINES = {"postgres": "django.db.backends.postgresql", "mariadb": "django.db.backends.mysql"}
+ENGINES = {
+    "postgres": "django.db.backends.postgresql",
+    "mariadb": "django.db.backends.mysql",
+    "sqlite": "django.db.backends.sqlite3",
+}
 
 
 def configure(document):
@@ -16,7 +20,11 @@ def configure(document):
     endpoint = document["endpoint"]
     address = {"HOST": endpoint["host"], "PORT": endpoint["port"], "NAME": endpoint["database"]}
     access = {**address, "USER": endpoint["user"], "PASSWORD": endpoint["password"]}
-    of_engine = {"postgres": {"application_name": f"stallbench:{document['name']}"}, "mariadb": {"charset": "utf8mb4"}}
+    of_engine = {
+        "postgres": {"application_name": f"stallbench:{document['name']}"},
+        "mariadb": {"charset": "utf8mb4"},
+        "sqlite": {},
+    }
     # Django asks for mysqlclient, of which there are no wheels. PyMySQL has the same interface, and says so in its place.
     pymysql.version_info = (2, 2, 1, "final", 0)
     pymysql.install_as_MySQLdb()

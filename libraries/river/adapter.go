@@ -1,4 +1,5 @@
 // River, as its documentation recommends: jobs are inserted in batches, and a client with a pool of connections listens and polls.
+// TTx is the type of the driver's transactions.
 package main
 
 import (
@@ -10,10 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivermigrate"
 	contract "stallbench/contract"
 )
@@ -48,30 +47,19 @@ func (w *worker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
 	return w.recorder.Work(ctx, job.Args.Job, job.Attempt)
 }
 
-func connect(ctx context.Context, document contract.Document) *pgxpool.Pool {
-	config := contract.Must(pgxpool.ParseConfig(document.DSN()))
-	config.ConnConfig.RuntimeParams["application_name"] = "stallbench:" + document.Name
-	if !document.Endpoint.PreparedStatements {
-		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	}
-	pool := contract.Must(pgxpool.NewWithConfig(ctx, config))
-	contract.Must(0, pool.Ping(ctx))
-	return pool
-}
-
-func makeClient(pool *pgxpool.Pool, config *river.Config) *river.Client[pgx.Tx] {
+func makeClient[TTx any](driver riverdriver.Driver[TTx], config *river.Config) *river.Client[TTx] {
 	// By default River logs to standard output, which the messages to the bench use.
 	config.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return contract.Must(river.NewClient(riverpgxv5.New(pool), config))
+	return contract.Must(river.NewClient(driver, config))
 }
 
-func install(ctx context.Context, document contract.Document) {
-	migrator := contract.Must(rivermigrate.New(riverpgxv5.New(connect(ctx, document)), nil))
+func install[TTx any](ctx context.Context, driver riverdriver.Driver[TTx]) {
+	migrator := contract.Must(rivermigrate.New(driver, nil))
 	contract.Must(migrator.Migrate(ctx, rivermigrate.DirectionUp, nil))
 }
 
-func produce(ctx context.Context, document contract.Document) {
-	client := makeClient(connect(ctx, document), &river.Config{})
+func produce[TTx any](ctx context.Context, driver riverdriver.Driver[TTx]) {
+	client := makeClient(driver, &river.Config{})
 	contract.ServeBatches(func(jobs []contract.Job) error {
 		inserted := make([]river.InsertManyParams, len(jobs))
 		for i, job := range jobs {
@@ -86,7 +74,7 @@ func produce(ctx context.Context, document contract.Document) {
 	})
 }
 
-func work(ctx context.Context, document contract.Document, options options) {
+func work[TTx any](ctx context.Context, driver riverdriver.Driver[TTx], document contract.Document, options options) {
 	recorder := contract.NewRecorder(document)
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &worker{recorder: recorder})
@@ -94,7 +82,7 @@ func work(ctx context.Context, document contract.Document, options options) {
 	if options.SecondQueue {
 		queues[secondQueue] = river.QueueConfig{MaxWorkers: options.Concurrency}
 	}
-	client := makeClient(connect(ctx, document), &river.Config{
+	client := makeClient(driver, &river.Config{
 		FetchCooldown:        seconds(options.FetchCooldown),
 		FetchPollInterval:    seconds(options.FetchPollInterval),
 		RescueStuckJobsAfter: seconds(options.RescueAfter),
@@ -136,15 +124,23 @@ func seconds(count float64) time.Duration {
 	return time.Duration(count * float64(time.Second))
 }
 
+func carryOut[TTx any](ctx context.Context, verb string, driver riverdriver.Driver[TTx], document contract.Document, options options) {
+	switch verb {
+	case "install":
+		install(ctx, driver)
+	case "produce":
+		produce(ctx, driver)
+	case "work":
+		work(ctx, driver, document, options)
+	}
+}
+
 func main() {
 	var options options
 	document, ctx := contract.ReadDocument(&options), context.Background()
-	switch os.Args[1] {
-	case "install":
-		install(ctx, document)
-	case "produce":
-		produce(ctx, document)
-	case "work":
-		work(ctx, document, options)
+	if document.Endpoint.Engine == "sqlite" {
+		carryOut(ctx, os.Args[1], openFile(ctx, document), document, options)
+	} else {
+		carryOut(ctx, os.Args[1], connect(ctx, document), document, options)
 	}
 }

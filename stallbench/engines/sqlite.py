@@ -42,5 +42,11 @@ class SQLiteDriver(Driver):
         """Return SQLite's own name for the error, like ``SQLITE_BUSY``."""
         return getattr(error, "sqlite_errorname", None) or type(error).__name__
 
+    def make_error(self, code: str, message: str) -> Exception:
+        """Return an error whose `code` is ``code``."""
+        error = sqlite3.OperationalError(f"{code}: {message}")
+        error.sqlite_errorname = code
+        return error
+
 
 DRIVER = SQLiteDriver()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -200,8 +201,7 @@ class LibraryQueue(LibraryRows, Queue[QueueOptions], HasSecondQueue):
 
     def _query(self, purpose: Literal["backlog", "snapshot"]) -> list[tuple[Any, ...]]:
         assert self._endpoint is not None, "the queue was introduced to its server"
-        cursor = self.connection.cursor()
-        with cursor:
+        with closing(self.connection.cursor()) as cursor:
             cursor.execute(self.library.sql.of(purpose, self._endpoint.engine))
             columns = [column[0] for column in cursor.description or ()]
             if len(columns) != 2:

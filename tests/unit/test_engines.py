@@ -26,6 +26,14 @@ def test_every_engine_has_a_driver_whose_errors_are_known(engine: str) -> None:
     assert set(driver.errors) <= set(loaded_errors())
 
 
+@pytest.mark.parametrize("code", ["SQLITE_BUSY", "SQLITE_FULL"])
+def test_an_error_on_sqlite_that_another_process_reports_keeps_its_code(code: str) -> None:
+    driver = driver_of("sqlite")
+    error = driver.make_error(code, "database is locked")
+    assert isinstance(error, driver.errors)
+    assert driver.code(error) == code
+
+
 @pytest.mark.parametrize("engine", NAMES)
 def test_every_engine_has_a_queue(engine: str) -> None:
     assert [kind for kind, queue in find_queues().items() if engine in queue.engines]

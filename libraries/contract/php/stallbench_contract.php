@@ -13,9 +13,14 @@ function readDocument(): array {
     return json_decode(fgets(STDIN), true, flags: JSON_THROW_ON_ERROR);
 }
 
-/** Returns the code of a database's error: the server's number on MariaDB and MySQL, an SQLSTATE on PostgreSQL, or else the error's class. */
+const CODES_OF_SQLITE = [5 => 'SQLITE_BUSY', 6 => 'SQLITE_LOCKED', 10 => 'SQLITE_IOERR', 13 => 'SQLITE_FULL'];
+
+/** Returns the code of a database's error: the server's number on MariaDB and MySQL, SQLite's name, an SQLSTATE on PostgreSQL, or else the class. */
 function codeOf(\Throwable $error): string {
     [$sqlstate, $number] = ($error->errorInfo ?? []) + ['', 0];
+    if ($sqlstate === 'HY000' && isset(CODES_OF_SQLITE[$number])) {
+        return CODES_OF_SQLITE[$number];
+    }
     return strval($number > 1000 ? $number : ($sqlstate ?: basename(str_replace('\\', '/', $error::class))));
 }
 

@@ -95,11 +95,14 @@ def serve_batches(enqueue):
 
 
 def code_of(error):
-    """Return the code of the driver's error that a library has wrapped: an SQLSTATE, or a number of MariaDB or MySQL; else the name of its class."""
+    """Return the code of the driver's error that a library has wrapped: an SQLSTATE, a number of MariaDB or MySQL, or SQLite's name; else its class."""
     chain = [error]
     while (wrapped := chain[-1].__cause__ or chain[-1].__context__) is not None and wrapped not in chain:
         chain.append(wrapped)
     first = [each.args[0] for each in chain if type(each).__module__.startswith("pymysql.") and each.args]
     numbers = [number for number in first if isinstance(number, int)]
-    states = [getattr(each, "sqlstate", None) or getattr(each, "pgcode", None) for each in chain]
+    states = [
+        getattr(each, "sqlstate", None) or getattr(each, "pgcode", None) or getattr(each, "sqlite_errorname", None)
+        for each in chain
+    ]
     return str(next(filter(None, [*numbers, *states]), type(error).__name__))

@@ -1,0 +1,36 @@
+// The two drivers: pgx for PostgreSQL, and database/sql with modernc.org/sqlite.
+package main
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	_ "modernc.org/sqlite"
+	contract "stallbench/contract"
+)
+
+func connect(ctx context.Context, document contract.Document) *riverpgxv5.Driver {
+	config := contract.Must(pgxpool.ParseConfig(document.DSN()))
+	config.ConnConfig.RuntimeParams["application_name"] = "stallbench:" + document.Name
+	if !document.Endpoint.PreparedStatements {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	pool := contract.Must(pgxpool.NewWithConfig(ctx, config))
+	contract.Must(0, pool.Ping(ctx))
+	return riverpgxv5.New(pool)
+}
+
+// openFile opens the file with one connection, as the driver's documentation recommends. Other processes write to the file too, so a statement
+// waits for their transactions; the driver for SQLite does not wait by itself.
+func openFile(ctx context.Context, document contract.Document) *riversqlite.Driver {
+	settings := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(NORMAL)"}, "_txlock": {"immediate"}}
+	pool := contract.Must(sql.Open("sqlite", "file:"+document.Endpoint.Database+"?"+settings.Encode()))
+	pool.SetMaxOpenConns(1)
+	contract.Must(0, pool.PingContext(ctx))
+	return riversqlite.New(pool)
+}
