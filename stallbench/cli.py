@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -86,9 +86,12 @@ def main() -> NoReturn:
 
 
 def _is_about_an_argument(error: OSError) -> bool:
-    """Whether the user gave a path that may not be read, or that can be none."""
-    given = [value for argument in sys.argv[1:] for value in (argument, argument.partition("=")[2]) if value]
-    return error.errno in _NEVER_A_PATH and any(os.path.normpath(value) == str(error.filename) for value in given)
+    """Whether the user gave a path that may not be used or that can be none, a folder in which that is so, or the name of something in a folder."""
+    if error.errno not in _NEVER_A_PATH or not isinstance(error.filename, str):
+        return False
+    path = Path(error.filename)
+    given = [Path(value) for argument in sys.argv[1:] for value in (argument, argument.partition("=")[2]) if value]
+    return any(value in (path, *path.parents) or value == Path(path.name) for value in given if value != Path())
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:

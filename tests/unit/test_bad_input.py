@@ -253,3 +253,10 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path.chmod(0)
     assert run_command(monkeypatch, ["run", str(path)]) == 2
     assert "cannot be read: Permission denied" in capsys.readouterr().err
+
+
+def test_a_name_that_is_too_long_below_the_folder_of_the_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(monkeypatch, ["report", "n" * 300, "--runs", str(tmp_path)]) == 2
+    assert "File name too long" in capsys.readouterr().err
