@@ -211,7 +211,7 @@ def test_keys_of_jobs_that_the_queue_does_not_use_are_reported(queue: str, tmp_p
     text = SMALL.replace("rate = 500", 'rate = 500\nkey_every = "100ms"').replace('"que"', f'"{queue}"')
     assert find_lines(tmp_path, text) == [
         f"producers.key_every is given, but the bench enqueues jobs in {queue} without keys, so that none would be refused as a duplicate;"
-        " leave it out, or set queue.kind to one of periodic_jobs, unique_jobs, library:graphile_worker, library:pg_boss, library:pgqueuer,"
+        " leave it out, or set queue.kind to one of periodic_jobs, staged_jobs, unique_jobs, library:graphile_worker, library:pg_boss, library:pgqueuer,"
         " library:procrastinate, library:river"
     ]
 

@@ -1,0 +1,78 @@
+"""Unique jobs that are scheduled first: a stager makes those ready that are due. What it does about two jobs with one key decides about the queue.
+
+The index that makes keys unique may leave scheduled jobs out. Then two jobs with one key are enqueued, and the stager finds out. If it moves all due
+jobs by one statement, that statement fails as a whole, each time, because the conflict remains: no job of any key becomes ready any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from stallbench.queues.queue import Claim
+from stallbench.queues.statements import fill_placeholders, read_statements
+from stallbench.queues.status_column import StatusColumnOptions
+from stallbench.queues.unique_jobs import UniqueJobs, UniqueJobsOptions
+
+_STATEMENTS = read_statements(Path(__file__).with_suffix(".sql"))
+
+
+class StagedJobsOptions(UniqueJobsOptions):
+    """Options of the stager; those of the enqueue are those of `unique_jobs`, and apply to scheduled jobs too."""
+
+    delay_s: float = Field(
+        default=0.0, ge=0, le=3600, alias="delay", description="seconds from the enqueue of a job until it is due"
+    )
+    stage: Literal["in_one_statement", "skip_conflicts"] = Field(
+        default="skip_conflicts",
+        description="how due jobs become ready: all by one statement, which fails if a key is not unique; or without those whose key another job "
+        "has that is ready or claimed, which stay scheduled until that one is over",
+    )
+    stage_every_s: float = Field(
+        default=0.0,
+        ge=0,
+        le=3600,
+        alias="stage_every",
+        description="seconds between two searches for due jobs, by each worker; 0: before each claim",
+    )
+    unique_when_ready: bool = Field(
+        default=True, description="whether an index makes the keys of ready and claimed jobs unique; it leaves scheduled jobs out"
+    )
+
+
+class StagedJobs(UniqueJobs):
+    """Workers stage due jobs before they claim, one worker at a time."""
+
+    kind = "staged_jobs"
+    summary = "jobs are scheduled, and made ready when they are due; keys are unique among ready and claimed jobs; claims as status_column does"
+    source = "Oban's stager with states that a unique job leaves out (Oban issue 1416, oban-py issue 19); pg-boss issue 492"
+    options_type = StagedJobsOptions
+    ordered = False
+
+    def __init__(self, connection: Any, options: StatusColumnOptions) -> None:
+        """Serve ``connection``; the first claim stages due jobs."""
+        super().__init__(connection, options)
+        assert isinstance(options, StagedJobsOptions)
+        self._staging = options
+        self._stage_at_s = 0.0
+        placeholders = {"{delay}": str(options.delay_s)}
+        self.statements |= {name: fill_placeholders(statement, placeholders) for name, statement in _STATEMENTS.items()}
+
+    def install(self) -> None:
+        """Create the table, whose new jobs are scheduled, and its indexes."""
+        super().install()
+        self.execute("schedule_new_jobs")
+        self.execute("index_scheduled")
+        if self._staging.unique_when_ready:
+            self.execute("index_unique_when_ready")
+
+    def claim(self) -> Sequence[Claim]:
+        """Make due jobs ready if it is time to, then claim one. Raises an error of the driver if a key is not unique."""
+        if time.monotonic() >= self._stage_at_s:
+            self._stage_at_s = time.monotonic() + self._staging.stage_every_s
+            self.execute(f"stage_{self._staging.stage}")
+        return super().claim()

@@ -1,0 +1,49 @@
+-- Unique jobs that are scheduled first, and made ready by a stager.
+
+-- name: schedule_new_jobs
+-- New jobs are due {delay} seconds later.
+ALTER TABLE status_column_jobs
+  ALTER COLUMN status SET DEFAULT 'scheduled',
+  ALTER COLUMN run_at SET DEFAULT now() + {delay} * interval '1 second'
+
+-- name: index_scheduled
+-- The stager reads this index.
+CREATE INDEX status_column_jobs_scheduled ON status_column_jobs (run_at) WHERE status = 'scheduled'
+
+-- name: index_unique_when_ready
+-- The server allows one job with a key that is ready or claimed, and any number that are scheduled.
+CREATE UNIQUE INDEX status_column_jobs_key_when_ready ON status_column_jobs (unique_key)
+WHERE unique_key IS NOT NULL AND status IN ('ready', 'claimed')
+
+-- name: stage_in_one_statement
+-- Makes all due jobs ready, or none. Only one worker stages at a time; the others do not wait.
+WITH stager AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtextextended('staged_jobs', 0)) AS is_alone)
+UPDATE status_column_jobs
+SET status = 'ready'
+FROM stager
+WHERE is_alone AND status = 'scheduled' AND run_at <= now()
+
+-- name: stage_skip_conflicts
+-- The same for the first due job of each key that no ready or claimed job has.
+WITH
+  stager AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtextextended('staged_jobs', 0)) AS is_alone),
+  free AS (
+    SELECT min(job_id) AS job_id
+    FROM status_column_jobs AS due
+    WHERE status = 'scheduled' AND run_at <= now()
+    AND NOT EXISTS (
+      SELECT 1 FROM status_column_jobs AS other WHERE other.unique_key = due.unique_key AND other.status IN ('ready', 'claimed')
+    )
+    GROUP BY coalesce(unique_key, job_id::text)
+  )
+UPDATE status_column_jobs
+SET status = 'ready'
+FROM stager, free
+WHERE is_alone AND status_column_jobs.job_id = free.job_id
+
+-- name: backlog
+-- Jobs that are due, staged or not, or that have been claimed for longer than $1 seconds.
+SELECT count(*), extract(epoch FROM now() - min(run_at))::float8
+FROM status_column_jobs
+WHERE (status IN ('ready', 'scheduled') AND run_at <= now())
+OR (status = 'claimed' AND claimed_at <= now() - $1::integer * interval '1 second')
