@@ -37,10 +37,10 @@ _INDEXES = {"ready": ("ready",), "queue": ("queue",), "ready_and_queue": ("ready
 class SharedTableOptions(QueueOptions):
     """Options of the table and of the claim."""
 
-    claim: Literal["one_queue", "all_queues", "round_robin", "limited"] = Field(
+    claim: Literal["one_queue", "all_queues", "round_robin", "strict", "limited"] = Field(
         default="one_queue",
         description="which job a worker claims: the first of its queue; the first of all queues; the first of the next queue, in turn; "
-        "the first of the queues that have fewer than `limit` claimed jobs",
+        "the first of the first queue by name that has one, which is strict priority; the first of the queues that have fewer than `limit` claimed jobs",
     )
     limit: int = Field(default=1, ge=1, description="with `limited`: how many jobs of one queue may be claimed at once")
     index: Literal["ready", "queue", "ready_and_queue", "run_at"] = Field(
@@ -66,7 +66,8 @@ class SharedTable(PostgresQueue[SharedTableOptions], HasOtherJobs):
     kind = "shared_table"
     summary = "several queues in one table; UPDATE .. WHERE (queue, id) = (SELECT .. FOR UPDATE SKIP LOCKED LIMIT 1) RETURNING"
     source = (
-        "usual practice, as in pg-boss, PgQueuer, GoodJob and Oban; round robin by tenant: sourcegraph issue 35981, postel issue 126; "
+        "usual practice, as in pg-boss, PgQueuer, GoodJob and Oban; strict priority: Solid Queue's list of queues; "
+        "round robin by tenant: sourcegraph issue 35981, postel issue 126; "
         "a limit for each queue: PgQueuer's concurrency_limit"
     )
     options_type = SharedTableOptions

@@ -95,6 +95,15 @@ ORDER BY queue, {order}
 LIMIT 1
 FOR UPDATE SKIP LOCKED
 
+-- name: strict
+-- The first job of the first queue by name that has a ready job: the others wait as long as it has any.
+SELECT queue, job_id
+FROM shared_jobs
+WHERE status = 'ready' AND run_at <= now()
+ORDER BY queue, {order}
+LIMIT 1
+FOR UPDATE SKIP LOCKED
+
 -- name: limited
 -- The first job of those queues of which fewer than {limit} jobs are claimed.
 WITH RECURSIVE queues AS (

@@ -126,6 +126,7 @@ def test_a_queue_that_shares_its_table_with_no_other_jobs_is_refused() -> None:
         ({"claim": "round_robin"}, ["default", "noisy", "noisy", "noisy"]),
         ({"claim": "limited", "limit": 2}, ["noisy", "noisy", "default"]),
         ({"claim": "one_queue"}, ["default"]),
+        ({"claim": "strict"}, ["default", "noisy", "noisy", "noisy"]),
     ],
 )
 def test_which_tenant_is_next(endpoint: Endpoint, options: dict[str, object], order: list[str]) -> None:
