@@ -15,6 +15,7 @@ from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.exposition import serve
 from stallbench.exposition.intervals import Interval
 from stallbench.exposition.targets import Targets
+from stallbench.measures import MEASURES
 from stallbench.observe.expectations import PHASE
 from stallbench.observe.innodb.load import InnoDBLoadSubject
 from stallbench.observe.innodb.observer import make_innodb_observer
@@ -28,6 +29,7 @@ from stallbench.observe.recording import QUEUE_KIND, Recording
 from stallbench.observe.run_record import ObservationRecord
 from stallbench.observe.sampled_metrics import SampledRun
 from stallbench.observe.screen import ObserveScreen, describe_pace
+from stallbench.run.record import RunStatus, UncertainMetric
 from stallbench.scenario.expectation import Expectation
 
 _BETWEEN_LOOKS_S = 2.0
@@ -131,7 +133,8 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
             if screen.is_redrawn:
                 screen.show(ongoing.first, "rates follow with the second look")
             ongoing.continue_until(screen, until_s)
-            if ongoing.load is not None:
+            if ongoing.load is not None or options.expect:
+                # A count that is expensive was left out of the looks before this one: its last figure may be minutes old.
                 ongoing.look(reads_everything=True)
     except KeyboardInterrupt:
         if options.profile:
@@ -165,16 +168,21 @@ def _recorded(ongoing: _Ongoing) -> Iterator[ObservationRecord]:
     )
     _start_recording(ongoing, record.folder.path)
     _say_what_is_not_sampled(options.expect, record.folder.path)
+
+    def end(status: RunStatus, reason: str) -> None:
+        uncertain = ongoing.recording.jobs.find_uncertain() if ongoing.recording is not None else []
+        record.end(status, reason, [*_list_notes(ongoing), *_list_lower_bounds(uncertain)], uncertain)
+
     try:
         yield record
     except KeyboardInterrupt:
-        record.end("aborted", "interrupted", _list_notes(ongoing))
+        end("aborted", "interrupted")
         print(f"the records are kept: stallbench report {record.folder.path}", file=sys.stderr)
         raise
     except BaseException as error:
-        record.end("failed", str(error) or type(error).__name__, _list_notes(ongoing))
+        end("failed", str(error) or type(error).__name__)
         raise
-    record.end("completed", ongoing.lost, _list_notes(ongoing))
+    end("completed", ongoing.lost)
 
 
 def _say_what_is_not_sampled(expect: Sequence[Expectation], folder: Path) -> None:
@@ -200,6 +208,15 @@ def _list_notes(ongoing: _Ongoing) -> list[str]:
     if ongoing.recording is not None:
         notes += [f"The collector {name} measured nothing at the end: {why}." for name, why in ongoing.recording.why_not.items()]
     return notes
+
+
+def _list_lower_bounds(uncertain: Sequence[UncertainMetric]) -> list[str]:
+    return [
+        f"The {MEASURES[name].label} was at times larger than recorded: {one.why}."
+        for one in uncertain
+        for name, statistic in [one.metric.split(".")]
+        if statistic == "max" and one.is_at_least
+    ]
 
 
 @contextmanager

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from stallbench.collectors import find_collectors
-from stallbench.collectors.collector import Collector, samples_of
+from stallbench.collectors.collector import Collector
 from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines import loaded_errors
 from stallbench.observe.address import PRIMARY, ObservedServers
+from stallbench.observe.job_samples import JobSamples
 from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.postgres.queues import JobCounts
 from stallbench.observe.postgres.recognition import QueueTable
@@ -78,12 +79,14 @@ class Recording:
         self._logs = {name: SampleLog(folder / "samples" / f"{name}.csv", self._hand_on) for name in names}
         self.observe: Callable[[Sequence[Sample]], None] | None = None
         """Receives what is written."""
+        self.jobs = JobSamples()
+        """The samples of jobs, and which metrics of them are uncertain."""
         self.why_not: dict[str, str] = {}
         """By collector: why its last sample was not wholly measured."""
 
-    def sample(self, counts: Iterable[JobCounts]) -> None:
-        """Let each collector take one sample. ``counts``: the jobs of the queues. Raises `ServerGoneError` if the server is gone."""
-        self._logs[_BACKLOG].write(time.time_ns(), list(_samples_of_jobs(list(counts))))
+    def sample(self, counts: Mapping[str, JobCounts]) -> None:
+        """Let each collector take one sample. ``counts``: the jobs of each queue, by its title. Raises `ServerGoneError` if the server is gone."""
+        self._logs[_BACKLOG].write(time.time_ns(), self.jobs.take(counts))
         for collector in self._collectors:
             t_ns = time.time_ns()
             self._logs[collector.name].write(t_ns, self._take(collector))
@@ -130,14 +133,3 @@ def _describe_watched(tables: Sequence[QueueTable]) -> WatchedQueue:
         indexes=(),
         claim_pattern="|".join(f"(?:{pattern})" for pattern in patterns),
     )
-
-
-def _samples_of_jobs(counts: Sequence[JobCounts]) -> Iterable[Sample]:
-    known = [one for one in counts if one.ready is not None]
-    if not known:
-        return ()
-    values = {
-        "depth": sum(one.ready or 0 for one in known),
-        "oldest_job_s": max(max(one.oldest_s or 0.0, 0.0) for one in known),
-    }
-    return samples_of(PRIMARY, "queue", values)

@@ -12,7 +12,7 @@ from stallbench.observe.expectations import PHASE
 from stallbench.queues import Promise
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.host_facts import read_host_facts, read_library_versions
-from stallbench.run.record import QueueRecord, RunRecord, RunStatus, describe_bench
+from stallbench.run.record import QueueRecord, RunRecord, RunStatus, UncertainMetric, describe_bench
 from stallbench.run.recorder import plan_phases
 from stallbench.scenario.choices import QueueChoice
 from stallbench.scenario.database import Database
@@ -91,11 +91,22 @@ class ObservationRecord:
         )
         self._write()
 
-    def end(self, status: RunStatus, reason: str = "", notes: Sequence[str] = ()) -> None:
-        """Record how the observation ended. ``reason``: why it failed or, if it was completed, why the server could not be read at the end."""
+    def end(
+        self, status: RunStatus, reason: str = "", notes: Sequence[str] = (), uncertain: Sequence[UncertainMetric] = ()
+    ) -> None:
+        """Record how the observation ended. ``reason``: why it failed or, if it was completed, why the server could not be read at the end.
+
+        ``uncertain``: the metrics of jobs that were not all seen.
+        """
         phase = self._record.phases[0].model_copy(update={"end_ns": time.time_ns()})
         self._record = self._record.model_copy(
-            update={"status": status, "reason": reason, "phases": (phase,), "notes": tuple(notes)}
+            update={
+                "status": status,
+                "reason": reason,
+                "phases": (phase,),
+                "uncertain_metrics": tuple(uncertain),
+                "notes": tuple(notes),
+            }
         )
         self._write()
 

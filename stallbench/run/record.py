@@ -115,6 +115,14 @@ class PhaseRecord(_Part):
     end_ns: int | None = None
 
 
+class UncertainMetric(_Part):
+    """A metric of an observation that is not known exactly, because a look did not see every job."""
+
+    metric: str = Field(description="like `depth.max`")
+    why: str = Field(description="what was not seen, and at how many looks")
+    is_at_least: bool = Field(description="whether the actual value is certainly not smaller than that of the samples")
+
+
 class RunRecord(_Part):
     """The content of ``run.json``."""
 
@@ -141,6 +149,9 @@ class RunRecord(_Part):
     processes: tuple[ProcessRecord, ...] = ()
     is_observation: bool = Field(
         default=False, description="whether a server was only observed: the bench started no process and generated no load"
+    )
+    uncertain_metrics: tuple[UncertainMetric, ...] = Field(
+        default=(), description="of an observation; an expectation of one of them that would otherwise hold may be unknown"
     )
     notes: tuple[str, ...] = Field(default=(), description="sentences that the report must show")
 

@@ -42,7 +42,10 @@ class Expectations(Check):
         expected, because = _format_bounds(expectation, unit), expectation.because or ""
         value = run.metric(measure, statistic, expectation.phase)
         base = None if relative_to is None else run.metric(measure, statistic, relative_to)
+        uncertain = next((one for one in run.record.uncertain_metrics if one.metric == expectation.metric), None)
         missing = "it was not measured" if value is None else ""
+        if missing and uncertain:
+            missing += f": {uncertain.why}"
         if not missing and relative_to is not None and not base:
             missing = f"the ratio cannot be computed: in {relative_to} it is {'unknown' if base is None else 'zero'}"
         if value is None or missing:
@@ -54,6 +57,10 @@ class Expectations(Check):
         is_too_low = expectation.at_least is not None and compared < expectation.at_least
         is_too_high = expectation.at_most is not None and compared > expectation.at_most
         fails = is_too_low or is_too_high
+        if not fails and uncertain and not (uncertain.is_at_least and expectation.at_most is None):
+            found = f"at least {found}" if uncertain.is_at_least else found
+            reason = f"{subject} is {found}, which does not show that it is {expected}: {uncertain.why}"
+            return self.finding("unknown", subject, reason, expected=expected, found=found, because=because)
         machine = _describe_busier_machine(run, expectation, unit) if fails else ""
         return self.finding(
             "fail" if fails else "pass",

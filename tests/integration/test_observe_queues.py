@@ -8,9 +8,11 @@ from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines.postgres import connect
 from stallbench.libraries import find_library
 from stallbench.libraries.installation import is_installed
+from stallbench.observe.address import ObservedServers
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.postgres.load import sample_jobs
-from stallbench.observe.postgres.queues import MOST_COUNTED, count_jobs
+from stallbench.observe.postgres.observer import make_postgres_observer
+from stallbench.observe.postgres.queues import MOST_COUNTED, MOST_RUNNING, QueuesSubject, count_jobs
 from stallbench.observe.postgres.recognition import find_queue_tables
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.queues import find_queue
@@ -128,6 +130,17 @@ def test_a_count_stops_at_its_limit_and_says_so(river: Endpoint) -> None:
     assert f"| at least {MOST_COUNTED:,} |" in text_of(section_of(look_at(river), "Queues"))
 
 
+def test_a_count_of_running_jobs_that_stops_at_its_limit_says_so_of_everything_that_it_counts(river: Endpoint) -> None:
+    values = "'running', now() - interval '2 h', 1"
+    fill(
+        river,
+        f"INSERT INTO river_job (state, attempted_at, attempt) SELECT {values} FROM generate_series(1, {MOST_RUNNING + 500})",
+    )
+    observation = look_at(river)
+    assert "| at least 1,000 | at least 2 h 0 min | at least 1,000" in text_of(section_of(observation, "Queues"))
+    assert "at least 1,000 of at least 1,000 running jobs have been running" in finding_about(observation, "running").sentence
+
+
 def test_a_count_that_takes_too_long_is_given_up(river: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(river, "INSERT INTO river_job SELECT FROM generate_series(1, 200000)")
     monkeypatch.setattr("stallbench.observe.postgres.queues.COUNT_TIMEOUT_MS", 1)
@@ -155,3 +168,24 @@ def test_a_policy_cannot_make_a_count_wrong(river: Endpoint) -> None:
         assert section_of(observation, "Queues").rows[0][1] == "?"
     finally:
         fill(river, "DROP OWNED BY tenant; DROP ROLE tenant")
+
+
+def test_the_counts_of_a_look_that_failed_are_not_those_of_the_look_before(
+    river: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are recorded for expectations, which must not be judged by old figures."""
+    queues = QueuesSubject(("river_job",))
+    observer = make_postgres_observer(ObservedServers(primary=river, replicas={}), queues, None)
+    try:
+        observer.look()
+        assert [one.ready for one in queues.counts.values()] == [0]
+        fill(river, "ALTER TABLE river_job RENAME COLUMN state TO condition")
+        observer.look(reads_everything=True)
+        assert queues.counts == {}
+        fill(river, "DROP TABLE river_job")
+        observer.look(reads_everything=True)
+        assert [(one.ready, one.why_not) for one in queues.counts.values()] == [(None, "the table was dropped")]
+        observer.look(reads_everything=True)
+        assert list(queues.counts) == ["table river_job"], "it is searched again, and is missing"
+    finally:
+        observer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ from tests.unit.made_up_run import START_NS, make_phases, make_record, make_run
 S = 10**9
 
 
-def observed(folder: Path, *lines: str, expect: str = "[]", reason: str = "", **tables: Any) -> Path:
+def observed(
+    folder: Path, *lines: str, expect: str = "[]", reason: str = "", uncertain: Sequence[dict[str, Any]] = (), **tables: Any
+) -> Path:
     """Write an observation of ten seconds; ``lines``: a second from its start, and the rest of a sample."""
     from stallbench.scenario.file import read_scenario
 
     scenario = read_scenario("longtx", overrides=[f"expect={expect}", "producers.rate=100"]).model_dump(mode="json")
     phases: list[dict[str, Any]] = make_record()["phases"][:1]
     phase = phases[0] | {"name": "observed", "start_ns": START_NS, "end_ns": START_NS + 10 * S}
-    make_run(folder, make_record(scenario=scenario, phases=[phase], is_observation=True, reason=reason), **tables)
+    changes = {"is_observation": True, "reason": reason, "uncertain_metrics": list(uncertain)}
+    make_run(folder, make_record(scenario=scenario, phases=[phase], **changes), **tables)
     (folder / "samples").mkdir(exist_ok=True)
     text = "".join(f"{START_NS + int(float(second) * S)},{rest}\n" for second, rest in (line.split(",", 1) for line in lines))
     (folder / "samples" / "one.csv").write_text(text)
@@ -104,3 +108,32 @@ def test_a_report_of_an_observation_that_lost_the_server_does_not_pass_either(tm
         phases = make_phases({(WHOLE_RUN, "depth.last"): 1.0})
         folder = observed(tmp_path / result, expect='[{metric="depth.last", at_most=2}]', reason=lost, phases=phases)
         assert {each.result for each in Expectations().judge(RunTables(folder))} == {"pass", result}
+
+
+@pytest.mark.parametrize(
+    ("bound", "is_at_least", "result", "reason"),
+    [
+        ("at_most=20000", True, "unknown", "is at least 10,001, which does not show that it is at most 20,000: many jobs"),
+        ("at_most=20000", False, "unknown", "is 10,001, which does not show that it is at most 20,000: many jobs"),
+        ("at_least=1", False, "unknown", "is 10,001, which does not show that it is at least 1: many jobs"),
+        ("at_most=10000", True, "fail", "is 10,001; expected at most 10,000"),
+        ("at_most=10000", False, "fail", "is 10,001; expected at most 10,000"),
+        ("at_least=1", True, "pass", "is 10,001; expected at least 1"),
+    ],
+)
+def test_a_count_that_did_not_see_every_job_does_not_let_an_expectation_pass(
+    tmp_path: Path, bound: str, is_at_least: bool, result: str, reason: str
+) -> None:
+    uncertain = {"metric": "depth.max", "why": "many jobs", "is_at_least": is_at_least}
+    expect = f'[{{metric="depth.max", {bound}}}, {{metric="depth.last", at_most=20000}}]'
+    folder = observed(tmp_path, "1,primary,queue,depth,10001", expect=expect, uncertain=[uncertain])
+    first, other = Expectations().judge(SampledRun(folder))
+    assert (first.result, first.reason) == (result, f"depth.max in the whole run {reason}")
+    assert other.result == "pass", "another statistic is certain"
+
+
+def test_what_was_not_measured_is_unknown_with_the_reason(tmp_path: Path) -> None:
+    uncertain = {"metric": "depth.last", "why": "the count took too long", "is_at_least": False}
+    folder = observed(tmp_path, expect='[{metric="depth.last", at_most=2}]', uncertain=[uncertain])
+    (finding,) = Expectations().judge(SampledRun(folder))
+    assert finding.reason == "depth.last in the whole run: it was not measured: the count took too long"

@@ -71,11 +71,8 @@ class QueuesSubject(Subject):
         self._searched_s = float("-inf")
         self._not_before_s: dict[int, float] = {}
         self._last: dict[int, tuple[float, JobCounts]] = {}
-
-    @property
-    def counts(self) -> list[JobCounts]:
-        """The last counts of each queue."""
-        return [self._last[table.oid][1] for table in self.tables if table.oid in self._last]
+        self.counts: dict[str, JobCounts] = {}
+        """The counts of each queue at the last look, by its title, and of each missing table; empty if that look ended in an error."""
 
     def require_named(self) -> None:
         """Raise `BadInputError` if the last search did not find a table that the user named."""
@@ -90,6 +87,7 @@ class QueuesSubject(Subject):
 
     def look(self, look: Look) -> Section:
         """Return a row for each queue, and a finding for each that is behind or has jobs that nobody works on."""
+        self.counts = {}
         if look.at_s - self._searched_s >= _SEARCH_AGAIN_S:
             self._search(look)
             self._searched_s = look.at_s
@@ -106,6 +104,9 @@ class QueuesSubject(Subject):
             if counts.why_not:
                 unseen.append(_explain(look, table, counts))
             self._last[table.oid] = (look.at_s, counts)
+        self.counts = {table.title: self._last[table.oid][1] for table in self.tables} | {
+            f"table {name}": JobCounts(ready=None, oldest_s=None, why_not=self.why_missing) for name in self._missing
+        }
         sentences = tuple(
             sentence
             for table in self.tables
@@ -188,8 +189,8 @@ class QueuesSubject(Subject):
             change,
             _oldest(counts),
             _at_least(counts.running, MOST_RUNNING) if counts.running is not None else "",
-            format_age(counts.longest_s) if counts.longest_s is not None else "",
-            format_count(counts.overdue) if counts.overdue is not None else "",
+            _at_least_of_running(counts) + format_age(counts.longest_s) if counts.longest_s is not None else "",
+            _overdue(counts) if counts.overdue is not None else "",
         )
 
 
@@ -239,7 +240,7 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
                 severity=Severity.WARNING,
                 subject=QueuesSubject.name,
                 about=f"{table.name}, running",
-                sentence=f"{table.title}: {format_count(counts.overdue)} of {_at_least(counts.running, MOST_RUNNING)} running jobs {words}.",
+                sentence=f"{table.title}: {_overdue(counts)} of {_at_least(counts.running, MOST_RUNNING)} running jobs {words}.",
                 because="their workers have probably died, and nobody works on them",
             )
         )
@@ -282,3 +283,12 @@ def _oldest(counts: JobCounts) -> str:
         return ""
     at_least = "at least " if (counts.ready or 0) > MOST_COUNTED else ""
     return f"{at_least}{format_age(counts.oldest_s)}"
+
+
+def _overdue(counts: JobCounts) -> str:
+    return _at_least_of_running(counts) + format_count(min(counts.overdue or 0, MOST_RUNNING))
+
+
+def _at_least_of_running(counts: JobCounts) -> str:
+    """Return what precedes a figure of the running jobs if not all of them were read."""
+    return "at least " if (counts.running or 0) > MOST_RUNNING else ""

@@ -1,0 +1,69 @@
+"""An expectation of the number or the age of jobs that were not all seen: `stallbench observe` does not let it pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stallbench.engines.postgres import connect
+from stallbench.observe.postgres.queues import MOST_COUNTED
+from stallbench.records.endpoint import Endpoint
+from tests.end_to_end.conftest import Bench
+from tests.integration.engines import PrivateServers, private_servers
+
+pytestmark = pytest.mark.end_to_end
+
+EXPECTATIONS = """
+[[expect]]
+metric = "depth.max"
+at_most = 20000
+
+[[expect]]
+metric = "depth.last"
+at_least = 1
+
+[[expect]]
+metric = "oldest_job_s.last"
+at_most = 60
+"""
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateServers]:
+    with private_servers(tmp_path_factory.mktemp("servers")) as started:
+        yield started
+
+
+@pytest.fixture
+def server(servers: PrivateServers) -> Iterator[Endpoint]:
+    with servers.empty("postgres") as endpoint:
+        yield endpoint
+
+
+def test_more_jobs_than_are_counted_and_ages_that_no_one_knows_do_not_pass(
+    server: Endpoint, bench: Bench, tmp_path: Path
+) -> None:
+    with connect(server, "application") as connection:
+        connection.execute(f"CREATE TABLE own_jobs AS SELECT generate_series(1, {3 * MOST_COUNTED}) AS n")
+    expectations = tmp_path / "expectations.toml"
+    expectations.write_text(EXPECTATIONS)
+    address = f"postgresql://{server.user}@{server.host}:{server.port}/{server.database}"
+    arguments = ("--dsn", address, "--table", "public.own_jobs", "--for", "3s", "--every", "1s", "--expect", str(expectations))
+    process = bench.start("observe", *arguments, environment={"PGPASSWORD": server.password.get_secret_value()})
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, out + err
+    (folder,) = bench.runs.glob("*-observe")
+    found = {one["subject"]: one for one in json.loads((folder / "verdict.json").read_text())["findings"]}
+    assert {subject: one["result"] for subject, one in found.items()} == {
+        "depth.max in the whole run": "unknown",
+        "depth.last in the whole run": "pass",
+        "oldest_job_s.last in the whole run": "unknown",
+    }, out
+    assert "unknown queue (public.own_jobs) has more than 10,000" in found["depth.max in the whole run"]["reason"]
+    assert (
+        "was not measured: the age of the jobs of unknown queue (public.own_jobs) is not known"
+        in (found["oldest_job_s.last in the whole run"]["reason"])
+    )
