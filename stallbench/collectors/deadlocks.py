@@ -52,7 +52,7 @@ class DeadlocksCollector(Collector):
         yield Sample(self._server.name, "server", "deadlock_log_read", int(self._log is not None))
         if self._log is None:
             return
-        found = list(self._deadlocks.read(self._log.read_lines()))
+        found = list(self._deadlocks.read(list(self._log.read_lines())))
         if not found:
             return
         failure = ""

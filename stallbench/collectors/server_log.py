@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+
+_CHUNK_BYTES = 1 << 20
 
 
 class ServerLog:
     """Reads each line once."""
 
     def __init__(self, path: Path, from_byte: int = 0) -> None:
-        """Start ``from_byte``, where a line begins."""
+        """Start with the first line that begins ``from_byte`` or later. A log that is replaced or emptied afterwards is read from its beginning."""
         self._path = path
-        self._offset = from_byte
+        # From the byte before: if a line begins at from_byte, that byte is the end of the former line.
+        self._offset = max(0, from_byte - 1)
+        self._is_within_line = from_byte > 0
         self._rest = b""
+        self._inode: int | None = None
 
-    def read_lines(self) -> list[str]:
-        """Return the lines that were written since the last call, without their ends; an incomplete line is left for the next call."""
-        if self._path.stat().st_size < self._offset:
-            self._offset, self._rest = 0, b""
+    def read_lines(self) -> Iterator[str]:
+        """Yield the lines that were written since the last call, without their ends; an incomplete line is left for the next call.
+
+        Raises `OSError` if the log cannot be read, as while it is replaced.
+        """
         with self._path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_size < self._offset or self._inode not in (None, found.st_ino):
+                self._offset, self._rest, self._is_within_line = 0, b"", False
+            self._inode = found.st_ino
             file.seek(self._offset)
-            text = self._rest + file.read()
-            self._offset = file.tell()
-        *lines, self._rest = text.split(b"\n")
-        return [line.decode(errors="replace") for line in lines]
+            while chunk := file.read(_CHUNK_BYTES):
+                self._offset = file.tell()
+                *lines, self._rest = (self._rest + chunk).split(b"\n")
+                if self._is_within_line and lines:
+                    self._is_within_line = False
+                    del lines[0]
+                for line in lines:
+                    yield line.decode(errors="replace")

@@ -62,6 +62,7 @@ class Recording:
                     role="primary" if name == PRIMARY else "replica",
                     endpoint=endpoint,
                     log=log if name == PRIMARY else None,
+                    log_bytes_before=_measure_size(log) if name == PRIMARY else 0,
                 )
                 for name, endpoint in endpoints.items()
             ),
@@ -133,3 +134,8 @@ def _describe_watched(tables: Sequence[QueueTable]) -> WatchedQueue:
         indexes=(),
         claim_pattern="|".join(f"(?:{pattern})" for pattern in patterns),
     )
+
+
+def _measure_size(log: Path | None) -> int:
+    """Return the size in bytes of the log; 0 if there is none, or at this moment none: one that is created from now on is read whole."""
+    return log.stat().st_size if log is not None and log.exists() else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.innodb.observer import make_innodb_observer
@@ -23,10 +24,11 @@ def observer_of(
     tables: tuple[str, ...] = (),
     *,
     records_load: bool = False,
+    log: Path | None = None,
 ) -> Iterator[Observer]:
     queues = QueuesSubject(tables)
     servers = ObservedServers(primary=endpoint, replicas=replicas or {})
-    observer = make_postgres_observer(servers, queues, None, LoadSubject(queues) if records_load else None)
+    observer = make_postgres_observer(servers, queues, log, LoadSubject(queues) if records_load else None)
     try:
         yield observer
     finally:

@@ -260,8 +260,8 @@ def test_what_autovacuum_could_not_remove_is_read_from_the_log(tmp_path: Path, l
     log.write_text("\n".join(["2026-01-01 [1] LOG:  something else", *lines]))
     reader = AutovacuumLog(log)
     reader.read_on()
-    assert "oldest_xmin" not in reader.last["que_jobs"], "its line is not finished"
+    assert "oldest_xmin" not in reader.last["stallbench.public.que_jobs"], "its line is not finished"
     with log.open("a") as file:
         file.write("\n2026-01-01 [1] LOG:  something else\n")
     reader.read_on()
-    assert reader.last["que_jobs"] == {"removed_tuples": 17, "not_removable_tuples": 20061, "oldest_xmin": 771}
+    assert reader.last["stallbench.public.que_jobs"] == {"removed_tuples": 17, "not_removable_tuples": 20061, "oldest_xmin": 771}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,11 @@ DEAD = 12_000
 LEFT = 3
 NOTIFICATIONS = 12_000
 """Of a page each: more than a hundredth of the queue's eight gibibytes."""
+VACUUM = """2026-01-01 [1] LOG:  automatic vacuum of table "{table}": index scans: 0
+\tpages: 0 removed, 447 remain, 447 scanned (100.00% of total)
+\ttuples: 17 removed, 20062 remain, {kept} are dead but not yet removable
+"""
+"""What a server's log has of a vacuum."""
 COUNTED = "SELECT pg_stat_get_dead_tuples('que_jobs'::regclass)"
 
 
@@ -185,3 +191,36 @@ def test_a_notification_queue_that_fills_is_a_finding_before_it_is_full(
     listener.execute("COMMIT")
     listener.close()
     wait_for(lambda: "is empty" in text_of(section_of(look_at(que.direct), "Notifications")), "an empty queue")
+
+
+def test_the_log_says_of_each_table_what_its_own_last_vacuum_left(que: TestDatabase, tmp_path: Path) -> None:
+    with connect(que.direct, "admin") as admin:
+        for schema in ("tenant_1", "tenant_2"):
+            admin.execute(f"CREATE SCHEMA {schema}")
+            admin.execute(f"CREATE TABLE {schema}.que_jobs (LIKE public.que_jobs)")
+    log = tmp_path / "server.log"
+    database = que.direct.database
+    tables = {f"{database}.tenant_1.que_jobs": 5, f"{database}.tenant_2.que_jobs": 7, "other.tenant_1.que_jobs": 9}
+    log.write_text("".join(VACUUM.format(table=table, kept=kept) for table, kept in tables.items()))
+    with observer_of(que.direct, tables=("tenant_1.que_jobs", "tenant_2.que_jobs", "public.que_jobs"), log=log) as observer:
+        section = section_of(observer.look(), "Tables")
+        left = {row[0]: dict(zip(section.columns, row, strict=True))["it left"] for row in section.rows}
+        assert left == {"tenant_1.que_jobs": "5", "tenant_2.que_jobs": "7", "public.que_jobs": ""}
+        log.rename(tmp_path / "server.log.1")
+        replaced = observer.look(reads_everything=True)
+        assert f"what vacuums could not remove: the log {log}: No such file" in cannot_see(replaced)
+        assert section_of(replaced, "Tables").rows
+        log.write_text(VACUUM.format(table=f"{database}.public.que_jobs", kept=11))
+        assert "the log" not in cannot_see(again := observer.look(reads_everything=True))
+        assert [row[5] for row in section_of(again, "Tables").rows if row[0] == "public.que_jobs"] == ["11"]
+
+
+def test_of_a_large_log_only_the_end_is_read(que: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stallbench.observe.postgres.tables.LAST_BYTES", 1000)
+    log = tmp_path / "server.log"
+    log.write_text(VACUUM.format(table=f"{que.direct.database}.public.que_jobs", kept=5) + "something else\n" * 100)
+    with observer_of(que.direct, log=log) as observer:
+        assert row_of_the_table(observer.look())["it left"] == ""
+        with log.open("a") as file:
+            file.write(VACUUM.format(table=f"{que.direct.database}.public.que_jobs", kept=7))
+        assert row_of_the_table(observer.look(reads_everything=True))["it left"] == "7"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, read_workers
-from stallbench.collectors.vacuum import AutovacuumLog
+from stallbench.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
 from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
@@ -26,9 +26,11 @@ WITH counted AS MATERIALIZED (
   FROM pg_class
   WHERE relkind IN ('r', 'm') AND relpersistence <> 't'
 ), judged AS MATERIALIZED (
-  SELECT counted.oid, dead, written, {VACUUM_THRESHOLD} AS threshold, coalesce(own.enabled, 'true') AS enabled
+  SELECT counted.oid, dead, written, {VACUUM_THRESHOLD} AS threshold, coalesce(own.enabled, 'true') AS enabled,
+    {LOGGED_NAME} AS logged_name
   FROM counted
   JOIN pg_class ON pg_class.oid = counted.oid
+  JOIN pg_namespace ON pg_namespace.oid = relnamespace
   {OWN_VACUUM_SETTINGS}
   WHERE dead > current_setting('autovacuum_vacuum_threshold')::int OR dead > 0 AND reloptions IS NOT NULL
   OR counted.oid = ANY(%(wanted)s::oid[])
@@ -45,6 +47,7 @@ SELECT oid::bigint, oid::regclass::text, dead, written, pg_stat_get_live_tuples(
   pg_relation_size(oid), pg_indexes_size(oid),
   (SELECT count(*) FROM judged WHERE dead > threshold),
   (SELECT count(*) FROM counted),
+  logged_name,
   (SELECT sum((1 - null_frac) * avg_width) FROM pg_stats
    JOIN pg_namespace ON nspname = schemaname
    JOIN pg_class AS own_class ON own_class.relnamespace = pg_namespace.oid AND own_class.relname = tablename
@@ -79,6 +82,8 @@ class TableCounts(NamedTuple):
     overdue_tables: int
     """Of the whole database."""
     tables: int
+    logged_name: str
+    """As the server's log names it."""
     row_bytes: float | None
     """Without its header; None if the user may not read the table's statistics."""
 
@@ -107,8 +112,9 @@ class TablesSubject(Subject):
         """Know no earlier counts. ``log``: the server's log, if this machine has it."""
         self._last: dict[int, tuple[float, TableCounts]] = {}
         self._left: dict[int, int] = {}
-        self._log = AutovacuumLog(log) if log else None
+        self._log: AutovacuumLog | None = None
         self._log_path = log
+        self._why_no_log = ""
 
     def look(self, look: Look) -> Section:
         """Return the tables with the most dead rows and the queue's, and a finding for each that holds claims up."""
@@ -158,14 +164,25 @@ class TablesSubject(Subject):
 
     def _notice_vacuums(self, tables: Sequence[TableCounts]) -> None:
         """Remember how many dead rows each vacuum left: PostgreSQL sets its count of dead rows to them at the end of a vacuum."""
-        if self._log:
-            self._log.read_on()
+        self._read_log()
         for table in tables:
             last = self._last.get(table.oid)
             if last and table.vacuums > last[1].vacuums:
                 self._left[table.oid] = table.dead
-            if self._log and (logged := self._log.last.get(table.name.rpartition(".")[2].strip('"'))):
+            if self._log and (logged := self._log.last.get(table.logged_name)):
                 self._left[table.oid] = logged.get("not_removable_tuples", table.dead)
+
+    def _read_log(self) -> None:
+        """Read what is new in the log, at first its end. It may be missing while another program replaces it."""
+        if self._log_path is None:
+            return
+        try:
+            if self._log is None:
+                self._log = AutovacuumLog(self._log_path, self._log_path.stat().st_size - LAST_BYTES)
+            self._log.read_on()
+            self._why_no_log = ""
+        except OSError as error:
+            self._why_no_log = error.strerror or str(error)
 
     def _judge(self, table: TableCounts, look: Look, wanted: Sequence[int]) -> Finding | None:
         if table.dead < _MANY_DEAD or table.dead < _MOSTLY_DEAD * (table.live + table.dead):
@@ -228,7 +245,9 @@ class TablesSubject(Subject):
 
     def _name_unseen(self, tables: Sequence[TableCounts]) -> tuple[Unseen, ...]:
         unseen = []
-        if self._log is None and any(table.dead >= _MANY_DEAD and table.oid not in self._left for table in tables):
+        if self._why_no_log:
+            unseen.append(Unseen(what="what vacuums could not remove", why=f"the log {self._log_path}: {self._why_no_log}"))
+        if self._log_path is None and any(table.dead >= _MANY_DEAD and table.oid not in self._left for table in tables):
             unseen.append(
                 Unseen(
                     what="what vacuums before this observation could not remove",
