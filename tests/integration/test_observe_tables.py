@@ -193,6 +193,72 @@ def test_a_notification_queue_that_fills_is_a_finding_before_it_is_full(
     wait_for(lambda: "is empty" in text_of(section_of(look_at(que.direct), "Notifications")), "an empty queue")
 
 
+def test_the_suggested_vacuum_names_a_table_that_is_overdue(que: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The busiest tables that are shown may be others, and one with autovacuum off is never due."""
+    monkeypatch.setattr("stallbench.observe.postgres.tables.read_workers", lambda _: (0, []))
+    many = [f"many_{number}" for number in range(9)]
+    with connect(que.direct, "load") as client:
+        for table, rows, enabled in (('"a due one"', 20, "on"), *((table, 30, "off") for table in many)):
+            settings = f"autovacuum_vacuum_threshold = 10, autovacuum_enabled = {enabled}"
+            client.execute(f"CREATE TABLE {table} WITH ({settings}) AS SELECT generate_series(1, {rows}) AS n")
+            client.execute(f"DELETE FROM {table}")
+    count = "SELECT sum(pg_stat_get_dead_tuples(oid)) FROM pg_class WHERE relname LIKE 'many%' OR relname = 'a due one'"
+    wait_for(lambda: ask(que, count) == 20 + 9 * 30, "the counts of dead rows")
+    observation = look_at(que.direct)
+    finding = finding_about(observation, "due for a vacuum")
+    assert finding.sentence.endswith('1 table is due for a vacuum: public."a due one".')
+    assert finding.statement == 'VACUUM public."a due one";'
+    assert "1 table of " in text_of(section_of(observation, "Tables"))
+
+
+def test_a_table_that_another_session_has_locked_lacks_only_its_own_sizes(
+    que: TestDatabase, open_connection: OpenConnection
+) -> None:
+    let_rows_die(que)
+    with connect(que.direct, "load") as client:
+        client.execute("CREATE TABLE other AS SELECT generate_series(1, 5000) AS n")
+        client.execute("DELETE FROM other")
+    wait_for(lambda: ask(que, "SELECT pg_stat_get_dead_tuples('other'::regclass)") == 5000, "the count of dead rows")
+    locker = open_connection(que.direct, "locker")
+    locker.execute("BEGIN")
+    locker.execute("LOCK TABLE que_jobs")
+    with observer_of(que.direct) as observer:
+        for _ in range(2):
+            observation = observer.look(reads_everything=True)
+            section = section_of(observation, "Tables")
+            rows = {row[0]: dict(zip(section.columns, row, strict=True)) for row in section.rows}
+            assert (rows["public.que_jobs"]["dead rows"], rows["public.que_jobs"]["size"]) == ("12,000", "locked")
+            assert rows["public.other"]["size"].endswith("kB")
+            assert "size of public.que_jobs: another session has locked it" in cannot_see(observation)
+        locker.execute("COMMIT")
+        assert "locked" not in text_of(section_of(observer.look(reads_everything=True), "Tables"))
+
+
+def test_a_locked_index_hides_the_sizes_of_its_table(que: TestDatabase, open_connection: OpenConnection) -> None:
+    locker = open_connection(que.direct, "locker")
+    locker.execute("BEGIN")
+    locker.execute("REINDEX TABLE que_jobs")
+    assert row_of_the_table(look_at(que.direct))["indexes"] == "locked"
+
+
+def test_a_partition_that_is_locked_does_not_hide_that_the_table_is_a_queue(
+    que: TestDatabase, open_connection: OpenConnection
+) -> None:
+    with connect(que.direct, "admin") as admin:
+        admin.execute("CREATE TABLE jobs (n int) PARTITION BY RANGE (n)")
+        admin.execute("CREATE TABLE jobs_1 PARTITION OF jobs FOR VALUES FROM (0) TO (10)")
+        admin.execute("CREATE TABLE jobs_2 PARTITION OF jobs FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (n)")
+        admin.execute("CREATE TABLE jobs_3 PARTITION OF jobs_2 FOR VALUES FROM (10) TO (20)")
+    locker = open_connection(que.direct, "locker")
+    locker.execute("BEGIN")
+    locker.execute("LOCK TABLE jobs_3")
+    observation = look_at(que.direct, tables=("public.jobs",))
+    sizes = {row[0]: row[-3] for row in section_of(observation, "Tables").rows}
+    assert sizes == {"public.jobs_1": "0 B", "public.jobs_3": "locked"}
+    assert "another session has locked the table" in cannot_see(observation)
+    assert section_of(observation, "Queues").rows[0][0] == "unknown queue (public.jobs)"
+
+
 def test_the_log_says_of_each_table_what_its_own_last_vacuum_left(que: TestDatabase, tmp_path: Path) -> None:
     with connect(que.direct, "admin") as admin:
         for schema in ("tenant_1", "tenant_2"):

@@ -8,12 +8,21 @@ from typing import Any
 
 from stallbench.observe.known_queue import KnownQueue, find_known_queues
 
+# pg_partition_tree would lock each partition, and so wait for one that another session has locked.
+_LEAVES = """
+  WITH RECURSIVE tree AS (
+    SELECT inhrelid FROM pg_inherits WHERE inhparent = pg_class.oid AND pg_class.relkind = 'p'
+    UNION ALL
+    SELECT pg_inherits.inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.inhrelid
+  )
+  SELECT part.oid FROM tree JOIN pg_class AS part ON part.oid = inhrelid WHERE part.relkind <> 'p'
+"""
 _CANDIDATES = """
 SELECT pg_class.oid::bigint, quote_ident(nspname), quote_ident(relname), relname,
   ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
   has_schema_privilege(nspname, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'),
-  ARRAY(SELECT relid::oid::bigint FROM pg_partition_tree(pg_class.oid) WHERE isleaf ORDER BY relid),
-  ARRAY(SELECT relid::text FROM pg_partition_tree(pg_class.oid) WHERE isleaf ORDER BY relid)
+  ARRAY(SELECT leaf.oid::bigint FROM ({leaves}) AS leaf ORDER BY leaf.oid),
+  ARRAY(SELECT leaf.oid::regclass::text FROM ({leaves}) AS leaf ORDER BY leaf.oid)
 FROM pg_class
 JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema')
@@ -57,14 +66,14 @@ class QueueTable:
 def find_queue_tables(server: Any) -> list[QueueTable]:
     """Return the tables of all known libraries."""
     names = "|".join(sorted({known.usual_table for known in find_known_queues().values()}))
-    rows = server.execute(_CANDIDATES.format(condition=_BY_NAME), (names,)).fetchall()
+    rows = server.execute(_CANDIDATES.format(condition=_BY_NAME, leaves=_LEAVES), (names,)).fetchall()
     return [table for row in rows if (table := _read(row)).known is not None]
 
 
 def find_named_table(server: Any, name: str) -> QueueTable | None:
     """Return the table that the user named, with its schema or in ``public``; none if there is no such table."""
     for candidate in (name,) if "." in name else (name, f"public.{name}"):
-        if rows := server.execute(_CANDIDATES.format(condition=_BY_OID), (candidate,)).fetchall():
+        if rows := server.execute(_CANDIDATES.format(condition=_BY_OID, leaves=_LEAVES), (candidate,)).fetchall():
             return _read(rows[0])
     return None
 

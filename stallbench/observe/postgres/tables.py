@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, read_workers
 from stallbench.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
 from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural
+from stallbench.observe.postgres.table_sizes import Sizes, TableSizes
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
 _MOST_SHOWN = 8
@@ -17,7 +18,7 @@ _SOME_DEAD = 1_000
 _MOSTLY_DEAD = 0.5
 """Share of dead rows among all above which a scan of the table is mostly in vain."""
 _JUST_VACUUMED_S = 600.0
-# All tables are counted in memory; only those that are shown are measured on disk, under ACCESS SHARE. A table without settings of its own is not
+# All tables are counted in memory, without locks. A table without settings of its own is not
 # due before it has the server's threshold of dead rows, so the others need not be judged.
 _TABLES = f"""
 WITH counted AS MATERIALIZED (
@@ -26,7 +27,7 @@ WITH counted AS MATERIALIZED (
   FROM pg_class
   WHERE relkind IN ('r', 'm') AND relpersistence <> 't'
 ), judged AS MATERIALIZED (
-  SELECT counted.oid, dead, written, {VACUUM_THRESHOLD} AS threshold, coalesce(own.enabled, 'true') AS enabled,
+  SELECT counted.oid, dead, written, {VACUUM_THRESHOLD} AS threshold, coalesce(own.enabled, 'true')::bool AS enabled,
     {LOGGED_NAME} AS logged_name
   FROM counted
   JOIN pg_class ON pg_class.oid = counted.oid
@@ -34,6 +35,8 @@ WITH counted AS MATERIALIZED (
   {OWN_VACUUM_SETTINGS}
   WHERE dead > current_setting('autovacuum_vacuum_threshold')::int OR dead > 0 AND reloptions IS NOT NULL
   OR counted.oid = ANY(%(wanted)s::oid[])
+), overdue AS (
+  SELECT oid, dead - threshold AS beyond FROM judged WHERE enabled AND dead > threshold
 ), shown AS (
   (SELECT * FROM judged ORDER BY dead DESC LIMIT {_MOST_SHOWN})
   UNION
@@ -44,8 +47,8 @@ SELECT oid::bigint, oid::regclass::text, dead, written, pg_stat_get_live_tuples(
   extract(epoch FROM clock_timestamp()
     - greatest(pg_stat_get_last_vacuum_time(oid), pg_stat_get_last_autovacuum_time(oid)))::float8,
   oid IN (SELECT relid FROM pg_stat_progress_vacuum),
-  pg_relation_size(oid), pg_indexes_size(oid),
-  (SELECT count(*) FROM judged WHERE dead > threshold),
+  (SELECT count(*) FROM overdue),
+  ARRAY(SELECT oid::regclass::text FROM overdue ORDER BY beyond DESC LIMIT {_MOST_SHOWN}),
   (SELECT count(*) FROM counted),
   logged_name,
   (SELECT sum((1 - null_frac) * avg_width) FROM pg_stats
@@ -72,20 +75,22 @@ class TableCounts(NamedTuple):
     written: int
     live: int
     threshold: float
-    autovacuum: str
+    has_autovacuum: bool
     vacuums: int
     vacuumed_s: float | None
     """Since the end of its last vacuum."""
     in_vacuum: bool
-    table_bytes: int | None
-    index_bytes: int | None
     overdue_tables: int
-    """Of the whole database."""
+    """Of the whole database, without those that autovacuum never vacuums."""
+    overdue_names: Sequence[str]
+    """Of some of them, the one that is due most first, as SQL needs them."""
     tables: int
     logged_name: str
     """As the server's log names it."""
     row_bytes: float | None
     """Without its header; None if the user may not read the table's statistics."""
+    sizes: Sizes | None = None
+    """None if another session has locked it."""
 
     @property
     def is_overdue(self) -> bool:
@@ -95,9 +100,9 @@ class TableCounts(NamedTuple):
     @property
     def bloat_bytes(self) -> float | None:
         """What the table occupies beyond its live rows, estimated from the sampled width of its columns."""
-        if self.row_bytes is None or self.table_bytes is None:
+        if self.row_bytes is None or self.sizes is None or self.sizes.table_bytes is None:
             return None
-        return max(0.0, self.table_bytes - self.live * (self.row_bytes + _ROW_OVERHEAD_BYTES) / _FILLED)
+        return max(0.0, self.sizes.table_bytes - self.live * (self.row_bytes + _ROW_OVERHEAD_BYTES) / _FILLED)
 
 
 class TablesSubject(Subject):
@@ -112,6 +117,7 @@ class TablesSubject(Subject):
         """Know no earlier counts. ``log``: the server's log, if this machine has it."""
         self._last: dict[int, tuple[float, TableCounts]] = {}
         self._left: dict[int, int] = {}
+        self._sizes = TableSizes()
         self._log: AutovacuumLog | None = None
         self._log_path = log
         self._why_no_log = ""
@@ -120,13 +126,15 @@ class TablesSubject(Subject):
         """Return the tables with the most dead rows and the queue's, and a finding for each that holds claims up."""
         wanted = look.known.queue_oids
         rows = look.server.execute(_TABLES, {"wanted": list(wanted)}).fetchall()
-        tables = [TableCounts(*row) for row in rows if row[1] is not None]
+        sizes = self._sizes.read(look.server, [row[0] for row in rows])
+        tables = [TableCounts(*row)._replace(sizes=sizes.get(row[0])) for row in rows if row[1] is not None]
         self._notice_vacuums(tables)
         most, workers = read_workers(look.server)
         findings = [finding for table in tables if (finding := self._judge(table, look, wanted))]
         overdue = tables[0].overdue_tables if tables else 0
         if overdue and len(workers) >= most:
-            names = ", ".join(table.name for table in tables if table.is_overdue)
+            names = ", ".join(tables[0].overdue_names)
+            more = f" and {format_count(overdue - shown)} more" if overdue > (shown := len(tables[0].overdue_names)) else ""
             all_workers = "The only autovacuum worker is" if most == 1 else f"All {most} autovacuum workers are"
             busy = "; ".join(f"{one.doing or 'busy'} for {format_age(one.busy_s)}" for one in workers)
             findings.append(
@@ -135,8 +143,8 @@ class TablesSubject(Subject):
                     subject=self.name,
                     about="autovacuum workers",
                     sentence=f"{all_workers} busy ({busy}), and {format_plural(overdue, 'table')} "
-                    f"{'is' if overdue == 1 else 'are'} due for a vacuum: {names}.",
-                    statement=f"VACUUM {next((table.name for table in tables if table.is_overdue), '')};",
+                    f"{'is' if overdue == 1 else 'are'} due for a vacuum: {names}{more}.",
+                    statement=f"VACUUM {tables[0].overdue_names[0]};",
                     caution="needs no autovacuum worker; removes nothing while the horizon is held",
                 )
             )
@@ -229,13 +237,13 @@ class TablesSubject(Subject):
             table.name,
             format_count(table.live),
             format_count(table.dead),
-            "off" if table.autovacuum.lower() in ("false", "off", "no", "0") else due,
+            due if table.has_autovacuum else "off",
             vacuum,
             format_count(self._left[table.oid]) if table.oid in self._left else "",
             rate,
-            format_bytes(table.table_bytes),
+            format_bytes(table.sizes.table_bytes) if table.sizes else "locked",
             "little" if is_little else f"about {format_bytes(bloat)}" if bloat is not None else "?",
-            format_bytes(table.index_bytes),
+            format_bytes(table.sizes.index_bytes) if table.sizes else "locked",
         )
 
     def _describe_workers(self, most: int, workers: Sequence[Any], overdue: int, tables: Sequence[TableCounts]) -> str:
@@ -244,7 +252,11 @@ class TablesSubject(Subject):
         return f"Autovacuum: {len(workers)} of {most} workers busy{doing}. {due}."
 
     def _name_unseen(self, tables: Sequence[TableCounts]) -> tuple[Unseen, ...]:
-        unseen = []
+        unseen = [
+            Unseen(what=f"size of {table.name}", why="another session has locked it or one of its indexes (ACCESS EXCLUSIVE)")
+            for table in tables
+            if table.sizes is None
+        ]
         if self._why_no_log:
             unseen.append(Unseen(what="what vacuums could not remove", why=f"the log {self._log_path}: {self._why_no_log}"))
         if self._log_path is None and any(table.dead >= _MANY_DEAD and table.oid not in self._left for table in tables):
