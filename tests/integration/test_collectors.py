@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from stallbench.collectors import find_collectors
+from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.collectors.vacuum import AutovacuumLog
@@ -265,3 +266,21 @@ def test_what_autovacuum_could_not_remove_is_read_from_the_log(tmp_path: Path, l
         file.write("\n2026-01-01 [1] LOG:  something else\n")
     reader.read_on()
     assert reader.last["stallbench.public.que_jobs"] == {"removed_tuples": 17, "not_removable_tuples": 20061, "oldest_xmin": 771}
+
+
+def test_while_the_log_is_replaced_the_server_s_own_counts_of_vacuums_are_sampled(
+    document: CollectorsDocument, tmp_path: Path
+) -> None:
+    primary = document.primary
+    log = tmp_path / "server.log"
+    watched = document.model_copy(update={"servers": (primary.model_copy(update={"log": log}),)})
+    with closing(find_collectors()["vacuum"](watched)) as collector:
+        line = f'automatic vacuum of table "{primary.endpoint.database}.public.que_jobs": index scans: 0\n'
+        log.write_text(line + "\ttuples: 17 removed, 3 remain, 2 are dead but not yet removable\n")
+        found = {sample.metric: sample.value for sample in collector.sample()}
+        assert (found["removed_tuples"], found["not_removable_tuples"]) == (17, 2)
+        log.rename(tmp_path / "server.log.1")
+        found = {}
+        with pytest.raises(NotMeasuredError, match="primary: the log cannot be read"):
+            found.update((sample.metric, sample.value) for sample in collector.sample())
+        assert found == {"autovacuum_count": 0}
