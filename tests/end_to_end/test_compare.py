@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -30,22 +31,47 @@ def comparison(bench: Bench) -> tuple[Path, dict[str, Any]]:
     return path, json.loads((path / "comparison.json").read_text())
 
 
-def test_two_variants_in_one_round(bench: Bench) -> None:
-    ended = bench.run("compare", "longtx", "--variants", "control,skip_locked", "--repeat", "1", *measured(*SHORTER))
-    assert ended.returncode in (0, 1), ended.stdout + ended.stderr  # phases of two seconds may miss the intended rate
+ATTEMPTS = 3
+
+
+def compare_at_a_measured_load(folder: Path, pipeline_service: Path | None) -> tuple[Bench, subprocess.CompletedProcess[str]]:
+    """Compare two variants at half of what three workers of 50 ms a job can do, which is 60 jobs a second at the very most.
+
+    No machine is so slow that they cannot do 40. One that stands still while it is measured can do less; but not each time.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        bench = Bench(folder / f"runs-{attempt}", pipeline_service)
+        load = ("workers.count=3", "workers.work=50ms", "producers.capacity_share=0.5")
+        ended = bench.run("compare", "longtx", "--variants", "control,skip_locked", "--repeat", "1", *measured(*SHORTER, *load))
+        # Phases of two seconds may miss the intended rate.
+        assert ended.returncode in (0, 1), ended.stdout + ended.stderr
+        rate = bench.record()["scenario"]["producers"]["rate"]
+        assert rate <= 30
+        if rate >= 20:
+            return bench, ended
+    pytest.fail(f"the workers were measured too slow {ATTEMPTS} times, last for {rate:g} jobs/s")
+
+
+def test_two_variants_in_one_round_at_half_of_what_the_workers_can_do(tmp_path: Path, pipeline_service: Path | None) -> None:
+    bench, ended = compare_at_a_measured_load(tmp_path, pipeline_service)
     assert "1 round is not enough for a recommendation" in " ".join(ended.stdout.split())
     assert "Traceback" not in ended.stderr
     path, content = comparison(bench)
     assert {run["variant"] for run in content["runs"]} == {"control", "skip_locked"}
-    (rate,) = {
-        json.loads((bench.runs / run["folder"] / "run.json").read_text())["scenario"]["producers"]["rate"]
-        for run in content["runs"]
-    }
-    assert f"of that: producers.rate={rate:g}" in ended.stdout, "measured once, for both"
+    folders = [bench.runs / run["folder"] for run in content["runs"]]
+    records = [json.loads((folder / "run.json").read_text()) for folder in folders]
+    (rate,) = {record["scenario"]["producers"]["rate"] for record in records}
+    assert f"the load is 50% of that: producers.rate={rate:g}" in ended.stdout, "measured once, for both"
+    for folder in folders:
+        assert f"--set producers.rate={rate:g}" in (folder / "report.html").read_text(), (
+            "the run can be repeated without measuring"
+        )
+    assert {record["status"] for record in records} == {"completed"}
+    assert sorted(bench.runs.glob("*-longtx*")) == sorted([path, *folders]), "nothing is left of the measurement"
     assert all(run["values"]["claim_ms.p50 in baseline"] > 0 for run in content["runs"])
-    assert (bench.runs / "latest" / "run.json").is_file()
+    assert (bench.runs / "latest").resolve() in [folder.resolve() for folder in folders]
     assert (path / "report.html").is_file()
-    assert not any(marked_with_folder(bench.runs / run["folder"]) for run in content["runs"])
+    assert not any(marked_with_folder(folder) for folder in folders)
 
     again = bench.run("report", path.name)
     assert again.returncode == ended.returncode, again.stdout + again.stderr
