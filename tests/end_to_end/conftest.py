@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,9 +86,9 @@ class Bench:
             },
         )
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run ``stallbench`` with ``arguments`` to its end."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, environment=environment)
         out, err = process.communicate(timeout=_COMMAND_S)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
@@ -205,6 +206,15 @@ def bench(tmp_path: Path, pipeline_service: Path | None) -> Iterator[Bench]:
     """The command line; whatever it started that still runs when the test ends is killed."""
     with watched(Bench(tmp_path / "runs", pipeline_service)) as made:
         yield made
+
+
+@pytest.fixture
+def own_tmp() -> Iterator[Path]:
+    """Where a bench keeps its files: a test finds there what this bench has left, and nothing of tests beside it. Servers run as another user."""
+    folder = Path(tempfile.mkdtemp(prefix="own-tmp-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 RunHere = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
 from stallbench.processes.reaper import SCRATCH_PREFIX
 from tests.end_to_end.conftest import (
@@ -32,15 +27,6 @@ pytestmark = pytest.mark.end_to_end
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 10))]
 """Of the random moments at which a bench is killed; `docs/results/bench.md` has the outcome of all ten."""
-
-
-def names_below(pid: int) -> set[str]:
-    """Return the names of all processes below one; scripts that start others may be gone before they are asked."""
-    names = set()
-    for process in psutil.Process(pid).children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            names.add(process.name())
-    return names
 
 
 @pytest.mark.long  # test_external_processes kills them, too, by seed 0
@@ -78,14 +64,6 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     assert torn["lines"].sum() > 0
     assert torn["torn_lines"].sum() == 0
 
-    reporting = bench.start("report", "latest", environment={SERVICE_VARIABLE: ""})
-    wait_for(lambda: "java" in names_below(reporting.pid), "Java")
-    below = psutil.Process(reporting.pid).children(recursive=True)
-    reporting.kill()
-    reporting.communicate()
-    _, alive = psutil.wait_procs(below, timeout=60)
-    assert not alive, "no process makes tables for a bench that is dead"
-
 
 def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_clean(bench: Bench, own_tmp: Path) -> None:
     running = bench.start("run", "longtx", *short("workers.count=1"), environment={"TMPDIR": str(own_tmp)})
@@ -109,15 +87,6 @@ def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_cl
     assert_nothing_is_left(bench, record["bench"]["pid"])
     again = bench.start("clean", environment={"TMPDIR": str(own_tmp)})
     assert again.communicate(timeout=120)[0] == "nothing was left behind\n"
-
-
-@pytest.fixture
-def own_tmp() -> Iterator[Path]:
-    """Where a bench keeps its files: `clean` finds there what this test has left, and nothing of tests beside it. Servers run as another user."""
-    folder = Path(tempfile.mkdtemp(prefix="cleaned-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stallbench.pipeline.claim_growth import STATISTICS
 from stallbench.pipeline.tables import read_table
 from stallbench.setup.server_programs import find_server
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left
@@ -37,6 +38,8 @@ def test_workers_deadlock_and_finished_jobs_run_again(bench: Bench) -> None:
     phases = read_table(folder, "phases").set_index(["phase", "measure", "statistic"])["value"]
     victims = phases["drain", "deadlocks_in_claim", "count"] + phases["drain", "deadlocks_in_complete", "count"]
     assert victims == errors.loc[errors["phase"] == "drain", "count"].sum()
+    by_position = {(phase, statistic) for phase, measure, statistic in phases.index if measure == "claim_by_position"}
+    assert by_position == {("run", statistic) for statistic in STATISTICS}, "the run began with a backlog"
     page = (folder / "report.html").read_text()
     assert "held by" in page, "the cycle is drawn"
     assert "jobs_queue_index" in page

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from stallbench.pipeline.tables import read_table
+from stallbench.pipeline.tables import TABLES, read_table
 from tests.end_to_end.conftest import RATE, Bench, assert_nothing_is_left, short
+from tests.pipeline.test_process import java_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 
@@ -26,10 +28,10 @@ METRIC = "latency_ms.p95 in longtx"
 
 
 def test_a_run_goes_from_servers_to_a_report_a_forecast_and_a_baseline_and_leaves_nothing(
-    bench_with_own_pipeline: Bench, pipeline_service: Path | None
+    bench_with_own_pipeline: Bench, pipeline_service: Path | None, own_tmp: Path
 ) -> None:
     bench = bench_with_own_pipeline
-    ended = bench.run("run", "longtx", *short(HELD_FOR))
+    ended = bench.run("run", "longtx", *short(HELD_FOR), environment={"TMPDIR": str(own_tmp)})
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
     record, verdict, folder = bench.record(), bench.verdict(), bench.folder()
@@ -56,7 +58,10 @@ def test_a_run_goes_from_servers_to_a_report_a_forecast_and_a_baseline_and_leave
     assert {case.get("name") for case in ET.parse(folder / "junit.xml").iter("testcase")} >= {"idle_writer-1"}
     assert (folder / "summary.md").read_text().startswith("### PASS: longtx")
     assert "report.html" in ended.stdout
+    assert {path.name for path in (folder / "tables").iterdir()} == set(TABLES)
     assert_nothing_is_left(bench, record["bench"]["pid"])
+    wait_for(lambda: not list(own_tmp.iterdir()), lambda: f"the end of {list(own_tmp.iterdir())}", 60)
+    assert java_of(own_tmp) == []
 
     moved = bench.runs.parent / "elsewhere"
     folder.rename(moved)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
+from stallbench.scenario.file import read_scenario
 from stallbench.torture.plan import Trial
-from stallbench.torture.torture import plan_torture
+from stallbench.torture.torture import TorturePlan, plan_torture
 from tests.end_to_end.conftest import Bench, RunHere
 
 pytestmark = pytest.mark.end_to_end
@@ -22,20 +25,58 @@ COMMITS_LATE = f"{DEFECTS / 'commits_with_next_statement.py'}:CommitsWithNextSta
 AFTER_COMPLETION = ("--point", "after_completion_acknowledged", "--action", "kill")
 
 
-def test_a_broken_promise_is_shown_at_its_point_and_the_printed_command_finds_it_again(bench: Bench) -> None:
+def test_a_broken_promise_is_shown_at_its_point_and_the_printed_command_plans_the_same_again(
+    bench: Bench, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     ended = bench.run("torture", COMMITS_LATE, "--seed", "3", *AFTER_COMPLETION, "--point", "after_claim")
     assert ended.returncode == 1, ended.stdout + ended.stderr
     rows = {line.split("│")[1].strip(): line for line in ended.stdout.splitlines() if line.startswith("│")}
     assert "BROKEN" in rows["after_completion_acknowledged"]
     assert "BROKEN" not in rows["after_claim"], "there the completion before it was committed with the claim"
     assert re.search(r"nothing repeated: .*worker-\S+ completed.*died at after_completion_acknowledged", ended.stdout)
-    (command,) = re.findall(r"repeat: stallbench (.*)", ended.stdout)
-    again = bench.run(*shlex.split(command))
+    assert_only_jobs_are_repeated(bench)
+
+    plans: list[TorturePlan] = []
+
+    def end_with_the_plan(plan: TorturePlan, *_: object) -> NoReturn:
+        plans.append(plan)
+        sys.exit(0)
+
+    monkeypatch.setattr("stallbench.torture.torture.torture", end_with_the_plan)
+    run_here(*printed_command(ended.stdout))
+    (plan,) = plans
+    (planned,) = plan.runs
+    again = plan.read(planned, tmp_path)
+    first = read_scenario(str(torture_folder(bench) / "kill.toml"))
+    assert again.phases == tuple(phase for phase in first.phases if phase.name != "after_claim")
+    elsewhere = {"phases", "file"}
+    assert again.model_dump(exclude=elsewhere) == first.model_dump(exclude=elsewhere)
+
+
+@pytest.mark.long
+def test_the_printed_command_finds_a_broken_promise_again(bench: Bench) -> None:
+    ended = bench.run("torture", COMMITS_LATE, "--seed", "3", *AFTER_COMPLETION, "--point", "after_claim")
+    again = bench.run(*printed_command(ended.stdout))
     assert again.returncode == 1, again.stdout + again.stderr
-    newest = max(bench.runs.glob("*-torture-commitswithnextstatement*"))
-    (trial,) = json.loads((newest / "torture.json").read_text())["trials"]
-    assert trial["states"]["duplicates"] == "broken"
-    assert trial["states"]["conservation"] == "holds"
+    assert_only_jobs_are_repeated(bench)
+
+
+def printed_command(out: str) -> list[str]:
+    """Return the arguments of the command that repeats the only trial in which a promise was broken."""
+    (command,) = re.findall(r"repeat: stallbench (.*)", out)
+    return shlex.split(command)
+
+
+def torture_folder(bench: Bench) -> Path:
+    """Return the newest torture's folder."""
+    return max(bench.runs.glob("*-torture-commitswithnextstatement*"))
+
+
+def assert_only_jobs_are_repeated(bench: Bench) -> None:
+    """In the newest torture, a completed job was executed again, and none is lost."""
+    trials = {each["trial"]["point"]: each for each in json.loads((torture_folder(bench) / "torture.json").read_text())["trials"]}
+    states = trials["after_completion_acknowledged"]["states"]
+    assert (states["duplicates"], states["conservation"]) == ("broken", "holds")
 
 
 @pytest.mark.long

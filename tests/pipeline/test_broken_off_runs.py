@@ -12,8 +12,11 @@ from pyspark.sql import SparkSession
 from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
 from stallbench.pipeline.failures import RunFolderError
 from stallbench.pipeline.make import write_tables
-from stallbench.pipeline.tables import TABLES
+from stallbench.pipeline.paths import name_folder
+from stallbench.pipeline.read import make_torn
+from stallbench.pipeline.tables import TABLES, read_table
 from stallbench.pipeline.time_axis import make_time_axis
+from stallbench.pipeline.writing import Writing
 from stallbench.run.record import parse_record
 from tests.pipeline.conftest import MakeTables, ReadParts, Tables
 from tests.synthetic_run import SyntheticRun, at_ns
@@ -127,13 +130,19 @@ def test_a_producer_that_died_or_had_an_error_may_have_left_an_enqueue_unrecorde
 
 
 @pytest.fixture(scope="module")
-def made_twice(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, pd.DataFrame]]:
+def made_twice(
+    spark: SparkSession, read_parts: ReadParts, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, pd.DataFrame]]:
     """The tables of jobs and of files of one run, first with one job and then with two."""
     run = SyntheticRun(tmp_path_factory.mktemp("again") / "it's {a} [b] run* ä%20", phases={"baseline": 5})
     made = []
     for job in (1, 2):
-        read = make(run.live(job, at_s=job).write(final_snapshot={}))
-        made.append({name: read(name) for name in ("jobs", "torn")})
+        folder = run.live(job, at_s=job).write(final_snapshot={})
+        parts = read_parts(folder)
+        with Writing(spark, name_folder(folder)) as writing:
+            writing.put("torn", make_torn(parts.records))
+            writing.start("jobs", lambda jobs=parts.jobs: jobs)
+        made.append({name: read_table(folder, name) for name in ("jobs", "torn")})
     return made
 
 

@@ -1,4 +1,4 @@
-"""Claim time against place, in a line that can be worked out by hand."""
+"""Claim time against place, in a line that can be worked out by hand. `tests/end_to_end/test_laravel.py` has it of a real run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.pipeline.claim_growth import STATISTICS, make_growth_metrics
-from tests.pipeline.conftest import MakeTables, ReadParts
+from stallbench.pipeline.claim_growth import make_growth_metrics
+from tests.pipeline.conftest import ReadParts
 from tests.synthetic_run import SyntheticRun
 
 CLAIMS = 500
@@ -63,9 +63,3 @@ def test_a_line_that_begins_below_zero_is_not_followed_below_the_quickest_claims
     line = growth(ms_each=0, ms_each_squared=0.0004)
     assert line["first_ms"] < 0
     assert line["times"] == pytest.approx(line["last_ms"] / 2, rel=0.05)
-
-
-def test_the_line_is_among_the_metrics_of_a_run_that_began_with_a_backlog(make: MakeTables, tmp_path: Path) -> None:
-    phases = make(run_of(tmp_path, ms_each=0.01, backlog=CLAIMS).write(final_snapshot={}))("phases")
-    rows = phases[phases.measure == "claim_by_position"]
-    assert set(zip(rows.phase, rows.statistic, strict=True)) == {("run", statistic) for statistic in STATISTICS}

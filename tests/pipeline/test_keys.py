@@ -12,25 +12,39 @@ from stallbench.pipeline import measurements
 from stallbench.pipeline.measurements import measure_events, measure_number
 from stallbench.pipeline.waiting import find_preconditions
 from stallbench.records.events import Event
-from tests.pipeline.conftest import MakeTables, Parts, ReadParts
+from tests.pipeline.conftest import MakeTables, Parts, ReadParts, Tables
 from tests.synthetic_run import PRODUCER, SyntheticRun
 
+OTHER = 100
+"""The number of the job of another queue."""
 
-def test_repeated_and_skipped_keys_are_counted_and_the_default_queue_has_a_latency_of_its_own(
-    make: MakeTables, tmp_path: Path
-) -> None:
-    run = SyntheticRun(tmp_path / "run", phases={"baseline": 5, "leader": 5})
-    for job, (at_s, key) in enumerate([(1, 10), (2, 11), (6, 14), (6.1, 14), (7, 14), (8, 11)], start=1):
+
+@pytest.fixture(scope="module")
+def keyed(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """A run in which some keys are repeated and others skipped, at last ten thousand million at once; one job is of another queue."""
+    run = SyntheticRun(tmp_path_factory.mktemp("keyed") / "run", phases={"baseline": 5, "leader": 5, "sparse": 3})
+    keys = [(1, 10), (2, 11), (6, 14), (6.1, 14), (7, 14), (8, 11), (11, 15), (12, 10_000_000_014)]
+    for job, (at_s, key) in enumerate(keys, start=1):
         run.event(Event.ENQUEUED, at_s=at_s, by=PRODUCER, job=job, intended_s=at_s, detail=f"key:{key}")
         run.execute(job, at_s=at_s + 0.1)
-    run.event(Event.ENQUEUED, at_s=1, by=PRODUCER, job=7, intended_s=1, detail="queue:noisy").execute(7, at_s=9)
-    phases = make(run.write(final_snapshot={}))("phases").set_index(["phase", "measure", "statistic"]).value
-    repeated = {phase: phases[phase, "repeated_keys", "count"] for phase in ("baseline", "leader", "run")}
-    assert repeated == {"baseline": 0, "leader": 3, "run": 3}  # the second and third of key 14, the second of key 11
-    skipped = {phase: phases[phase, "skipped_keys", "count"] for phase in ("baseline", "leader", "run")}
-    assert skipped == {"baseline": 0, "leader": 2, "run": 2}  # 12 and 13
+    run.event(Event.ENQUEUED, at_s=1, by=PRODUCER, job=OTHER, intended_s=1, detail="queue:noisy").execute(OTHER, at_s=9)
+    return make(run.write(final_snapshot={}))
+
+
+def test_repeated_and_skipped_keys_are_counted_and_the_default_queue_has_a_latency_of_its_own(keyed: Tables) -> None:
+    phases = keyed("phases").set_index(["phase", "measure", "statistic"]).value
+    of_phases = ("baseline", "leader", "sparse", "run")
+    # The second and third of key 14, the second of key 11.
+    assert [phases[phase, "repeated_keys", "count"] for phase in of_phases] == [0, 3, 0, 3]
+    # 12 and 13, and then those between 15 and the last.
+    assert [phases[phase, "skipped_keys", "count"] for phase in of_phases] == [0, 2, 9_999_999_998, 10_000_000_000]
     assert phases["leader", "latency_ms", "max"] > 7_000
     assert phases["leader", "default_queue_latency_ms", "max"] < 2_000
+
+
+def test_keys_that_are_skipped_between_two_count_in_the_second_of_the_later_one(keyed: Tables) -> None:
+    skipped = keyed("windows").set_index("t_s").skipped_keys
+    assert skipped[skipped != 0].to_dict() == {6: 2, 12: 9_999_999_998}
 
 
 def test_periodic_jobs_of_a_library_are_counted_by_their_periods_and_are_no_jobs_of_the_bench(
@@ -88,15 +102,3 @@ def test_keys_may_be_far_apart(parts: Parts, monkeypatch: pytest.MonkeyPatch, ca
     assert sum(row["weight"] for row in skipped) == between
     assert len(skipped) < len(keys)
     assert {row["value_ns"] for row in skipped} <= {None}
-
-
-def test_a_report_of_sparse_keys_is_made(make: MakeTables, tmp_path: Path) -> None:
-    run = SyntheticRun(tmp_path / "run", phases={"baseline": 5})
-    for job, key in enumerate([1, 10_000_000_000], start=1):
-        run.event(Event.ENQUEUED, at_s=job, by=PRODUCER, job=job, intended_s=job, detail=f"key:{key}").execute(
-            job, at_s=job + 0.1
-        )
-    tables = make(run.write(final_snapshot={}))
-    phases = tables("phases").set_index(["phase", "measure", "statistic"])
-    assert phases.value["baseline", "skipped_keys", "count"] == 9_999_999_998
-    assert tables("windows").set_index("t_s").skipped_keys.to_dict() == {0: 0, 1: 0, 2: 9_999_999_998}

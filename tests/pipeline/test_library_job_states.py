@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
 from stallbench.records.events import Event
-from tests.pipeline.conftest import MakeTables, Tables
+from tests.pipeline.conftest import Parts, ReadParts
 from tests.synthetic_run import SyntheticRun
 
 COMPLETED, DONE, FAILED_AND_GONE, NEVER_DONE, STILL_HELD = range(1, 6)
@@ -13,7 +14,7 @@ LIBRARY = {"title": "River", "version": "1", "language": "go", "completion": "it
 
 
 @pytest.fixture(scope="module")
-def states(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+def states(read_parts: ReadParts, tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     run = SyntheticRun(tmp_path_factory.mktemp("library") / "run", phases={"baseline": 10})
     run.record["queue"]["library"] = LIBRARY
     for job in range(COMPLETED, STILL_HELD + 1):
@@ -24,8 +25,8 @@ def states(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> dict[i
     run.event(Event.FAILED, at_s=2.2, by="worker-1", job=FAILED_AND_GONE)
     run.claim(NEVER_DONE, at_s=3)
     run.claim(STILL_HELD, at_s=4).work(STILL_HELD, at_s=4.1)
-    jobs = make(run.write(final_snapshot={STILL_HELD: "claimed"}))("jobs")
-    return dict(zip(jobs.job_id.tolist(), jobs.state.tolist(), strict=True))
+    jobs = read_parts(run.write(final_snapshot={STILL_HELD: "claimed"})).jobs
+    return {row["job_id"]: row["state"] for row in jobs.select("job_id", "state").collect()}
 
 
 def test_a_job_whose_handler_ended_is_not_lost_although_its_completion_was_not_recorded(states: dict[int, str]) -> None:
@@ -45,7 +46,7 @@ NOT_STORED, STORED, EXECUTED, CLAIMED_BY_THE_DEAD, OF_NOBODY = range(11, 16)
 
 
 @pytest.fixture(scope="module")
-def after_errors(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+def after_errors(read_parts: ReadParts, tmp_path_factory: pytest.TempPathFactory) -> Parts:
     """A run in which a producer got errors for four jobs, of which the library has stored three; a fifth job was enqueued by nobody."""
     run = SyntheticRun(tmp_path_factory.mktemp("errors") / "run", phases={"baseline": 10})
     run.record["queue"]["library"] = LIBRARY
@@ -56,23 +57,25 @@ def after_errors(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> 
         )
     run.raise_error("08006 in connect: refused", at_s=6.1, by="producer-1")
     run.execute(EXECUTED, at_s=2).claim(CLAIMED_BY_THE_DEAD, at_s=3)
-    return make(run.write(final_snapshot={STORED: "queued", CLAIMED_BY_THE_DEAD: "claimed", OF_NOBODY: "queued"}))
+    return read_parts(run.write(final_snapshot={STORED: "queued", CLAIMED_BY_THE_DEAD: "claimed", OF_NOBODY: "queued"}))
 
 
-def test_the_number_of_a_failed_enqueue_shows_later_whether_the_job_was_stored(after_errors: Tables) -> None:
-    jobs = after_errors("jobs").set_index("job_id")
-    assert jobs.state.to_dict() == {
+def test_the_number_of_a_failed_enqueue_shows_later_whether_the_job_was_stored(after_errors: Parts) -> None:
+    rows = after_errors.jobs.select("job_id", "state", "enqueue_failed").collect()
+    assert {row["job_id"]: row["state"] for row in rows} == {
         COMPLETED: "completed",
         STORED: "queued",
         EXECUTED: "completed",
         CLAIMED_BY_THE_DEAD: "claimed",
         OF_NOBODY: "queued",
     }
-    assert set(jobs.index[jobs.enqueue_failed]) == {STORED, EXECUTED, CLAIMED_BY_THE_DEAD}
+    assert {row["job_id"] for row in rows if row["enqueue_failed"]} == {STORED, EXECUTED, CLAIMED_BY_THE_DEAD}
 
 
-def test_a_failed_enqueue_excuses_only_the_jobs_that_its_errors_name(after_errors: Tables) -> None:
-    conservation = after_errors("conservation").set_index("state")
-    assert list(conservation.examples["enqueue_unrecorded"]) == [STORED, EXECUTED, CLAIMED_BY_THE_DEAD]
-    assert list(conservation.examples["unexpected"]) == [OF_NOBODY]
-    assert conservation.jobs["enqueued"] == 1
+def test_a_failed_enqueue_excuses_only_the_jobs_that_its_errors_name(after_errors: Parts) -> None:
+    may_miss = may_have_missed_enqueues(after_errors.records, after_errors.record)
+    rows = make_conservation(after_errors.jobs, may_miss_enqueues=may_miss).collect()
+    examples = {row["state"]: list(row["examples"]) for row in rows}
+    assert examples["enqueue_unrecorded"] == [STORED, EXECUTED, CLAIMED_BY_THE_DEAD]
+    assert examples["unexpected"] == [OF_NOBODY]
+    assert {row["state"]: row["jobs"] for row in rows}["enqueued"] == 1

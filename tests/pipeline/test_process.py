@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
 from stallbench.pipeline.failures import NoTableError
+from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import TABLES, read_table
 from tests.synthetic_run import SyntheticRun
 from tests.waiting import wait_for
@@ -22,10 +24,21 @@ DEADLINE_S = 180.0
 pytestmark = pytest.mark.timeout(600)  # each starts a Java of its own, on a machine that may be busy with others
 
 
-def start(run_folder: Path, scratch: Path) -> subprocess.Popen[str]:
+PIPELINE = ("-m", "stallbench.pipeline")
+BENCH = """
+import sys
+from pathlib import Path
+from stallbench.pipeline.process import make_tables
+from stallbench.run.folder import RunFolder
+make_tables(RunFolder(Path(sys.argv[1])))
+"""
+"""Starts a pipeline as each command does."""
+
+
+def start(run_folder: Path, scratch: Path, program: Sequence[str] = PIPELINE) -> subprocess.Popen[str]:
     scratch.mkdir()
-    command = [sys.executable, "-m", "stallbench.pipeline", str(run_folder), "--master", "local[2]"]
-    environment = {**os.environ, "TMPDIR": str(scratch)}
+    command = [sys.executable, *program, str(run_folder)]
+    environment = {**os.environ, "TMPDIR": str(scratch), SERVICE_VARIABLE: ""}
     return subprocess.Popen(command, cwd=PROJECT, env=environment, stderr=subprocess.PIPE, text=True)
 
 
@@ -38,6 +51,7 @@ def java_of(scratch: Path) -> list[psutil.Process]:
     ]
 
 
+@pytest.mark.long  # test_longtx has the same of a run
 def test_all_tables_are_made_and_nothing_is_left(tmp_path: Path) -> None:
     folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).write(final_snapshot={})
     process = start(folder, tmp_path / "scratch")
@@ -49,14 +63,19 @@ def test_all_tables_are_made_and_nothing_is_left(tmp_path: Path) -> None:
     assert java_of(tmp_path / "scratch") == []
 
 
-def test_java_ends_with_a_pipeline_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "program", [pytest.param(PIPELINE, marks=pytest.mark.long), ("-c", BENCH)], ids=["the pipeline", "the bench that started it"]
+)
+def test_java_ends_when_a_process_above_it_is_killed(tmp_path: Path, program: Sequence[str]) -> None:
     folder = SyntheticRun(tmp_path / "run").live(1, at_s=1).write(final_snapshot={})
     scratch = tmp_path / "scratch"
-    process = start(folder, scratch)
+    process = start(folder, scratch, program)
     wait_for(lambda: list(scratch.glob("*/blockmgr-*")), "a folder of Spark's", DEADLINE_S)
     assert java_of(scratch)
+    below = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    wait_for(lambda: not java_of(scratch), "the end of Java", DEADLINE_S)
+    assert psutil.wait_procs(below, timeout=DEADLINE_S)[1] == []
+    assert java_of(scratch) == []
     with pytest.raises(NoTableError):
         read_table(folder, "phases")

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from stallbench.run.folder import RunFolder
 from stallbench.waiting import wait_until
 from tests.pipeline.test_process import DEADLINE_S, java_of
 from tests.synthetic_run import SyntheticRun
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)  # the service starts Java, on a machine that may be busy with others
 
@@ -45,8 +46,8 @@ def service(tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> I
     process.communicate()
 
 
-def start(path: Path, scratch: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "stallbench.pipeline.service", str(path)]
+def start(path: Path, scratch: Path, program: Sequence[str] = ("-m", "stallbench.pipeline.service")) -> subprocess.Popen[str]:
+    command = [sys.executable, *program, str(path)]
     environment = {**os.environ, "TMPDIR": str(scratch)}
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
@@ -71,22 +72,17 @@ def own_processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return folders
 
 
-def test_commands_share_one_java_which_ends_with_the_service_and_a_run_that_it_cannot_make_stops_no_other(
+def test_commands_share_one_java_which_ends_with_the_service(
     tmp_path: Path, scratch: Path, service: subprocess.Popen[str], own_processes: list[str]
 ) -> None:
     first, second = make_folder(tmp_path / "first", 1), make_folder(tmp_path / "second", 2)
-    broken = make_folder(tmp_path / "broken", 1)
-    broken.record.unlink()
-    make_tables(broken)
-    assert own_processes == [str(broken.path)], "the service says that it cannot"
-    assert java_of(scratch) == [], "a Java that has failed is not used again"
     make_tables(first)
     (java,) = java_of(scratch)
     with KeptPipeline() as kept:
         kept.make_tables(second)
     assert java_of(scratch) == [java]
     assert [len(read_table(folder.path, "jobs")) for folder in (first, second)] == [1, 2]
-    assert own_processes == [str(broken.path)]
+    assert own_processes == []
 
     below = psutil.Process(service.pid).children(recursive=True)
     service.send_signal(signal.SIGTERM)
@@ -96,6 +92,54 @@ def test_commands_share_one_java_which_ends_with_the_service_and_a_run_that_it_c
     assert psutil.wait_procs(below, timeout=DEADLINE_S)[1] == []
     assert list(scratch.iterdir()) == []
     assert not (tmp_path / "socket").exists()
+
+
+WITHOUT_SPARK = """
+import contextlib, os, subprocess, sys
+from pathlib import Path
+from stallbench.pipeline import __main__ as pipeline, process, service
+from stallbench.pipeline.failures import RunFolderError
+
+def write_no_tables(spark, folder):
+    (Path(folder).parent / f"pipeline-{os.getpid()}").touch()
+    if not (Path(folder) / "run.json").exists():
+        raise RunFolderError("not a run's folder")
+
+def start():
+    command = [sys.executable, "-c", program, program, "--one-after-the-other"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+pipeline.open_session, pipeline.write_tables, process._start = contextlib.nullcontext, write_no_tables, start
+program = sys.argv.pop(1)
+(pipeline if "--one-after-the-other" in sys.argv else service).main()
+"""
+"""A service whose pipelines have no Spark: each leaves its process id beside the runs that it is given."""
+
+
+def test_a_pipeline_that_has_failed_is_not_used_again_and_stops_no_other_run(
+    tmp_path: Path, scratch: Path, own_processes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, *others = (make_folder(tmp_path / name, 1) for name in ("broken", "first", "second"))
+    broken.record.unlink()
+    service = start(tmp_path / "socket", scratch, ["-c", WITHOUT_SPARK, WITHOUT_SPARK])
+    monkeypatch.setenv(SERVICE_VARIABLE, str(tmp_path / "socket"))
+    try:
+        wait_for((tmp_path / "socket").exists, "the service", DEADLINE_S)
+        make_tables(broken)
+        assert own_processes == [str(broken.path)], "the service says that it cannot"
+        (failed,) = pipelines_of(tmp_path)
+        assert not psutil.pid_exists(failed)
+        for folder in others:
+            make_tables(folder)
+        assert len(pipelines_of(tmp_path) - {failed}) == 1
+        assert own_processes == [str(broken.path)]
+    finally:
+        service.kill()
+        service.communicate()
+
+
+def pipelines_of(folder: Path) -> set[int]:
+    return {int(path.name.partition("-")[2]) for path in folder.glob("pipeline-*")}
 
 
 @pytest.mark.parametrize("answer", ["not made\n", "ma", "", None], ids=["it cannot", "it dies", "it is silent", "there is none"])
