@@ -84,8 +84,8 @@ def started(command: ProbeCommand, folder: Path, **document: object) -> Iterator
 
 
 @pytest.fixture(scope="module", params=LANGUAGES)
-def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ProbeCommand:
-    return PROBES[request.param](tmp_path_factory.mktemp(request.param))
+def command(request: pytest.FixtureRequest) -> ProbeCommand:
+    return PROBES[request.param]()
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ IS_SET_LATER = "clock.read(); const now = Date.now; Date.now = () => now() + 360
 
 @pytest.mark.parametrize(("before", "after", "later_s"), [(ORIGIN_IS_WRONG, "", 0), ("", IS_SET_LATER, 3600)])
 def test_it_is_that_of_the_bench_and_follows_when_it_is_set(tmp_path: Path, before: str, after: str, later_s: int) -> None:
-    command = PROBES["javascript"](tmp_path)
+    command = PROBES["javascript"]()
     script = tmp_path / "clock.mjs"
     script.write_text(
         f"{before} const {{ Clock }} = await import('{MODULE}'); const clock = new Clock({{}}); {after}\n"

@@ -20,8 +20,8 @@ AHEAD = JobFault(on="worker-1", clock_offset_s=3600)
 
 
 @pytest.fixture(scope="module", params=[language for language in LANGUAGES if language != "go"])
-def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ProbeCommand:
-    return PROBES[request.param](tmp_path_factory.mktemp(request.param))
+def command(request: pytest.FixtureRequest) -> ProbeCommand:
+    return PROBES[request.param]()
 
 
 @pytest.fixture
