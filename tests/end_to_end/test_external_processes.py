@@ -25,8 +25,9 @@ pytestmark = pytest.mark.end_to_end
 EXTERNAL = (
     *(BUSY, "external_processes=true", "phases.baseline.duration=8s"),
     *("producers.count=2", "workers.count=2", "workers.work=5ms"),
+    *(f"phases.{phase}.duration=1s" for phase in ("longtx", "recovery", "recovered")),
 )
-"""Two of each, for one of each is killed."""
+"""Two of each, for one of each is killed, in the phase that is long enough for it."""
 
 StartExternal = Callable[..., "subprocess.Popen[str]"]
 

@@ -83,7 +83,12 @@ def files_in(folder: Path) -> dict[str, bytes]:
             2,
             "unable to locate credentials; set AWS_PROFILE",
         ),
-        (["report", f"{RUNS}/one"], {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, 3, "could not connect to the endpoint URL"),
+        (
+            ["report", f"{RUNS}/one"],
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"},
+            3,
+            "could not connect to the endpoint URL",
+        ),
         (["report", f"{RUNS}/one"], {"AWS_ENDPOINT_URL": "nowhere"}, 2, "invalid endpoint: nowhere; set AWS_ENDPOINT_URL"),
         (["report", f"{RUNS}/one"], {"AWS_PROFILE": "none"}, 2, "the config profile (none) could not be found"),
         (["run", "baseline", "--runs", "s3://no-such-bucket/runs"], {}, 2, "the specified bucket does not exist"),
