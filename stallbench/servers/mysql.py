@@ -18,6 +18,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
+from stallbench.servers.mysql_data_folder import create_data_folder
 from stallbench.servers.ports import LOOPBACK, start_on_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
 from stallbench.servers.volatile_disk import VolatileDisk
@@ -101,11 +102,11 @@ class MySQLServer:
 
     def start(self) -> None:
         """Create the data folder, start the server, and wait until it answers; raises `NotCarriedOutError` if it does not."""
-        self._data.mkdir(parents=True)
         if self._engine == "mariadb":
+            self._data.mkdir(parents=True)
             self._bootstrap_mariadb()
         else:
-            self._run("--initialize-insecure")
+            create_data_folder(self._program.path, self._data, lambda: self._run("--initialize-insecure"))
         if self._volatile_cache:
             self.disk = VolatileDisk(self._data, user=None, context=self._context)
         first_statements = self._data.parent / f"{self.name}-first.sql"

@@ -6,21 +6,16 @@ zone, so a template is used only if these are the same.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
-import shutil
-import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from stallbench.servers.data_folder_templates import copy_folder, hash_program, keep_as_template
 from stallbench.servers.postgres import USER, PostgresInstallation
 from stallbench.setup.components import CACHE
 
 _TIME_ZONE = Path("/etc/localtime")
-_FRESH = ".new"
 
 
 def create_data_folder(installation: PostgresInstallation, data: Path, password: SecretStr, *arguments: str) -> None:
@@ -29,43 +24,17 @@ def create_data_folder(installation: PostgresInstallation, data: Path, password:
         _initialise(installation, data, password, *arguments)
         return
     template = _name_template(installation)
-    if not _copy(template, data):
+    if not copy_folder(template, data):
         _initialise(installation, data, password)
-        _keep(data, template)
+        keep_as_template(data, template)
         return
     _set_password(installation, data, password)
 
 
 def _name_template(installation: PostgresInstallation) -> Path:
     """Return the folder of the template for this program, user and time zone."""
-    program = (installation.programs.bin_dir / "postgres").resolve()
-    state = program.stat()
-    parts = (program, state.st_size, state.st_mtime_ns, installation.user or os.geteuid(), _TIME_ZONE.resolve())
-    key = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    key = hash_program(installation.programs.bin_dir / "postgres", installation.user or os.geteuid(), _TIME_ZONE.resolve())
     return CACHE / "initdb" / f"{installation.programs.major}-{key}"
-
-
-def _copy(template: Path, data: Path) -> bool:
-    """Copy a template, with its owners and permissions; returns whether that was possible."""
-    if not template.is_dir():
-        return False
-    copied = subprocess.run(["cp", "--archive", str(template), str(data)], capture_output=True, check=False)
-    if copied.returncode != 0:
-        shutil.rmtree(data, ignore_errors=True)
-    return copied.returncode == 0
-
-
-def _keep(data: Path, template: Path) -> None:
-    """Keep a new data folder as a template; if that is not possible, the next one is initialised, too."""
-    with suppress(OSError):
-        template.parent.mkdir(parents=True, exist_ok=True)
-        with (template.parent / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # another process keeps one just now
-            fresh = template.with_name(template.name + _FRESH)
-            shutil.rmtree(fresh, ignore_errors=True)
-            if _copy(data, fresh) and not template.exists():
-                fresh.rename(template)
-            shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _set_password(installation: PostgresInstallation, data: Path, password: SecretStr) -> None:

@@ -9,16 +9,20 @@ from typing import Any
 
 import psutil
 import psycopg
+import pymysql
 import pytest
 
+from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.reaper import OWNER_FILE, find_marked
 from stallbench.scenario.database import Database
-from stallbench.servers import postgres_data_folder
+from stallbench.servers import mysql_data_folder, postgres_data_folder
 from stallbench.servers.cluster import Cluster
+from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import is_free
 from stallbench.servers.postgres import PostgresInstallation
+from stallbench.setup.server_programs import find_server
 from stallbench.waiting import wait_until
 from tests.integration.running_cluster import StartedCluster, running_cluster
 
@@ -175,3 +179,55 @@ def test_without_a_cache_each_data_folder_is_initialised(tmp_path: Path, monkeyp
     monkeypatch.setattr(postgres_data_folder, "CACHE", tmp_path / "cache")
     with running_cluster(Database(settings={"fsync": False}), tmp_path) as started:
         assert scalar(started.cluster.server("primary").direct, "SELECT 1") == 1
+
+
+@pytest.mark.skipif(find_server("mysql") is None, reason="MySQL is not on this machine; `make setup` brings it")
+def test_a_data_folder_of_mysql_is_copied_from_the_first_and_has_its_own_identity_and_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mysql_data_folder, "CACHE", tmp_path / "cache")
+    run, initialised = MySQLServer._run, []
+
+    def run_and_note(server: MySQLServer, *arguments: str, text: str = "") -> None:
+        initialised.append(server.name)
+        run(server, *arguments, text=text)
+
+    monkeypatch.setattr(MySQLServer, "_run", run_and_note)
+    servers, identities, users, settings = [], [], [], []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        with running_cluster(Database(engine="mysql"), tmp_path / name) as started:
+            servers.append(started.cluster.server("primary"))
+            settings.append(servers[-1].control.settings_in_force)
+            with driver_of("mysql").connect(servers[-1].direct, "test") as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT @@server_uuid")
+                identities.append(cursor.fetchone())
+                cursor.execute("SELECT user, host, plugin FROM mysql.user ORDER BY 1, 2")
+                users.append(cursor.fetchall())
+            if name == "second":
+                wrong = servers[-1].direct.model_copy(update={"password": servers[0].direct.password})
+                with pytest.raises(pymysql.OperationalError, match="Access denied"):
+                    driver_of("mysql").connect(wrong, "test")
+    assert initialised == ["primary"], "the second is a copy"
+    assert identities[0] != identities[1]
+    assert users[0] == users[1]
+    assert {key for key in {*settings[0], *settings[1]} if settings[0].get(key) != settings[1].get(key)} <= {
+        "port",
+        "secure_file_priv",
+    }
+
+
+@pytest.mark.skipif(find_server("mysql") is None, reason="MySQL is not on this machine; `make setup` brings it")
+def test_an_initialisation_of_mysql_that_fails_leaves_no_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mysql_data_folder, "CACHE", tmp_path / "cache")
+
+    def fail(_: MySQLServer, *arguments: str) -> None:
+        raise NotCarriedOutError(f"mysqld {arguments[0]} failed: no space")
+
+    monkeypatch.setattr(MySQLServer, "_run", fail)
+    with (
+        pytest.raises(NotCarriedOutError, match="mysqld --initialize-insecure failed"),
+        running_cluster(Database(engine="mysql"), tmp_path),
+    ):
+        pytest.fail("it has started")
+    assert not (tmp_path / "cache").exists()
