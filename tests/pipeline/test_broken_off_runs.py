@@ -135,15 +135,15 @@ def made_twice(
 ) -> list[dict[str, pd.DataFrame]]:
     """The tables of jobs and of files of one run, first with one job and then with two."""
     run = SyntheticRun(tmp_path_factory.mktemp("again") / "it's {a} [b] run* ä%20", phases={"baseline": 5})
-    made = []
-    for job in (1, 2):
-        folder = run.live(job, at_s=job).write(final_snapshot={})
+
+    def make_two_tables(folder: Path) -> dict[str, pd.DataFrame]:
         parts = read_parts(folder)
         with Writing(spark, name_folder(folder)) as writing:
             writing.put("torn", make_torn(parts.records))
-            writing.start("jobs", lambda jobs=parts.jobs: jobs)
-        made.append({name: read_table(folder, name) for name in ("jobs", "torn")})
-    return made
+            writing.start("jobs", lambda: parts.jobs)
+        return {name: read_table(folder, name) for name in ("jobs", "torn")}
+
+    return [make_two_tables(run.live(job, at_s=job).write(final_snapshot={})) for job in (1, 2)]
 
 
 def test_making_tables_again_replaces_them(made_twice: list[dict[str, pd.DataFrame]]) -> None:
