@@ -36,8 +36,8 @@ def observer_of(
 
 
 @contextmanager
-def innodb_observer_of(endpoint: Endpoint) -> Iterator[Observer]:
-    observer = make_innodb_observer(ObservedServers(primary=endpoint, replicas={}), InnoDBQueuesSubject())
+def innodb_observer_of(endpoint: Endpoint, tables: tuple[str, ...] = ()) -> Iterator[Observer]:
+    observer = make_innodb_observer(ObservedServers(primary=endpoint, replicas={}), InnoDBQueuesSubject(tables))
     try:
         yield observer
     finally:

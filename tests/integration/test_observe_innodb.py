@@ -140,6 +140,40 @@ def test_jobs_are_counted_and_the_overdue_ones_named(server: Endpoint) -> None:
     )
 
 
+def test_tables_that_the_user_names_are_counted_one_by_one_and_in_their_own_database(server: Endpoint) -> None:
+    other = f"{server.database}.other"
+    execute(
+        server,
+        f"CREATE DATABASE `{other}`",
+        f"CREATE TABLE `{other}`.jobs SELECT 1 AS n UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5",
+        "CREATE TABLE own_jobs SELECT 1 AS n",
+    )
+    try:
+        with innodb_observer_of(server, ("jobs", f"{server.database}.jobs", "own_jobs", f"`{other}`.jobs")) as observer:
+            observer.look()
+            execute(server, "INSERT INTO own_jobs VALUES (2)")
+            rows = section_of(observer.look(reads_everything=True), "Queues").rows
+    finally:
+        execute(server, f"DROP DATABASE `{other}`")
+    assert [(row[0], row[1]) for row in rows] == [
+        (f"Laravel's database queue (`{server.database}`.`jobs`)", "2"),
+        (f"unknown queue (`{server.database}`.`own_jobs`)", "2"),
+        (f"unknown queue (`{other}`.`jobs`)", "5"),
+    ]
+    changes = [row[2] for row in rows]
+    assert (changes[0], changes[2]) == ("+0.0/s", "+0.0/s"), "no change is that of another table"
+    assert changes[1].startswith("+")
+    assert changes[1] != "+0.0/s"
+
+
+@pytest.mark.parametrize("name", ["no_such_table", "no_such_database.jobs", "a;b", "jobs`", "a.b.c", ""])
+def test_a_table_that_cannot_be_found_is_no_other_table(server: Endpoint, name: str) -> None:
+    with innodb_observer_of(server, (name,)) as observer:
+        observation = observer.look()
+    assert f"table {name}: this user sees no such table give it as TABLE, or DATABASE.TABLE" in cannot_see(observation)
+    assert not section_of(observation, "Queues").rows
+
+
 @pytest.mark.parametrize("name", ["laravel", "delayed_job"])
 def test_a_library_s_own_tables_are_recognised_and_counted(empty_on: EmptyOn, name: str) -> None:
     library = find_library(name)

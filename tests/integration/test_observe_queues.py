@@ -152,9 +152,10 @@ def test_a_count_that_takes_too_long_is_given_up(river: Endpoint, monkeypatch: p
 
 def test_a_table_that_the_user_names_is_counted_even_if_no_library_has_it(river: Endpoint) -> None:
     fill(river, "CREATE TABLE own_jobs AS SELECT generate_series(1, 7) AS n")
-    observation = look_at(river, tables=("own_jobs", "no_such_table", "no_such_schema.jobs"))
+    missing = ("no_such_table", "no_such_schema.jobs", "a;b", "1.2.3.4.5", "other.public.jobs", "")
+    observation = look_at(river, tables=("own_jobs", "public.own_jobs", *missing))
     assert [row[:2] for row in section_of(observation, "Queues").rows] == [("unknown queue (public.own_jobs)", "7")]
-    for name in ("no_such_table", "no_such_schema.jobs"):
+    for name in missing:
         assert f"table {name}: there is no such table in this database" in cannot_see(observation)
 
 

@@ -21,12 +21,12 @@ from stallbench.observe.subject import Look, Section
 
 _INSERTED = """
 SELECT coalesce(auto_increment, 1), @@auto_increment_increment FROM information_schema.tables
-WHERE table_schema = database() AND table_name = %s
+WHERE table_schema = %s AND table_name = %s
 """
 """An empty table may have no next number yet."""
 _IS_NUMBERED = """
 SELECT count(*) FROM information_schema.columns
-WHERE table_schema = database() AND table_name = %s AND extra LIKE '%%auto_increment%%'
+WHERE table_schema = %s AND table_name = %s AND extra LIKE '%%auto_increment%%'
 """
 _SAMPLE = "SELECT {kind}, {size} FROM {table} AS job WHERE {which} LIMIT {limit}"
 _HASH = "cast(conv(left(sha2(concat('{salt}', {column}), 256), 15), 16, 10) AS unsigned)"
@@ -59,9 +59,9 @@ class InnoDBLoadSubject(LoadSubject):
         self.engine = look.server.endpoint.engine
         at_s = time.monotonic()
         if self._is_numbered is None:
-            ((columns,),) = look.server.fetch(_IS_NUMBERED, (table.plain_name,))
+            ((columns,),) = look.server.fetch(_IS_NUMBERED, (table.plain_schema, table.plain_name))
             self._is_numbered = bool(columns)
-        rows = look.server.fetch(_INSERTED, (table.plain_name,)) if self._is_numbered else []
+        rows = look.server.fetch(_INSERTED, (table.plain_schema, table.plain_name)) if self._is_numbered else []
         inserted = {number: int(next_id) // int(step) for number, (next_id, step) in enumerate(rows)}
         counts = self.queues.counted_at(table, look.at_s)
         waiting = counts.ready if counts and counts.ready is not None and counts.ready <= MOST_COUNTED else None

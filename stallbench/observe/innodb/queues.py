@@ -5,6 +5,7 @@ Every count stops at a limit, and the server ends it with every other statement 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pymysql
@@ -18,8 +19,12 @@ from stallbench.observe.subject import Look
 
 _COLUMNS = """
 SELECT table_schema, table_name, lower(column_name) FROM information_schema.columns
-WHERE table_schema = database() AND table_name {condition}
+WHERE {condition}
 """
+_RECOGNISABLE = "table_schema = database() AND table_name REGEXP %s"
+_NAMED = "table_schema = coalesce(%s, database()) AND table_name = %s"
+_NAME = re.compile(r"(?:(?P<schema>`(?:[^`]|``)+`|[^`.]+)\.)?(?P<table>`(?:[^`]|``)+`|[^`.]+)")
+"""As the user writes it: of the connected database, or with the name of another one; a name that contains a dot in backticks."""
 _AGE = "timestampdiff(MICROSECOND, min(since), now(6)) / 1e6"
 _READY = (
     f"SELECT count(*), {_AGE} FROM (SELECT {{since}} AS since FROM {{table}} AS job WHERE {{where}} LIMIT {{limit}}) AS ready"
@@ -42,18 +47,22 @@ _ERRORS = {
 class InnoDBQueuesSubject(QueuesSubject):
     """Recognises the libraries that its files in ``known_queues/`` describe for InnoDB."""
 
-    why_missing = "this user sees no such table in this database"
-    form = "TABLE"
+    why_missing = "this user sees no such table"
+    form = "TABLE, or DATABASE.TABLE if it is in another database"
 
     def find_all(self, look: Look) -> list[QueueTable]:
         """Return the tables of these libraries in the database."""
         names = "|".join(sorted({known.usual_table for known in find_known_queues().values() if known.innodb}))
-        found = self._read(look, "REGEXP %s", names)
+        found = self._read(look, _RECOGNISABLE, (names,))
         return [table for table in found if table.known is not None and table.known.innodb is not None]
 
     def find_named(self, look: Look, name: str) -> QueueTable | None:
-        """Return the table of the database that the user named; none if there is no such table."""
-        return next(iter(self._read(look, "= %s", name.rpartition(".")[2])), None)
+        """Return the table that the user named, in the connected database or in another one; none if there is no such table."""
+        written = _NAME.fullmatch(name)
+        if written is None:
+            return None
+        schema = _unquote(written["schema"]) if written["schema"] else None
+        return next(iter(self._read(look, _NAMED, (schema, _unquote(written["table"])))), None)
 
     def count(self, look: Look, table: QueueTable) -> JobCounts:
         """Count the jobs of one queue; raises PyMySQL's errors."""
@@ -87,24 +96,29 @@ class InnoDBQueuesSubject(QueuesSubject):
         """Return why a count failed; none if its error is unexpected."""
         return _ERRORS.get(DRIVER.code(error)) if isinstance(error, pymysql.Error) else None
 
-    def _read(self, look: Look, condition: str, value: str) -> list[QueueTable]:
+    def _read(self, look: Look, condition: str, values: tuple[str | None, ...]) -> list[QueueTable]:
         columns: dict[tuple[str, str], set[str]] = {}
-        for schema, table, column in look.server.fetch(_COLUMNS.format(condition=condition), (value,)):
+        for schema, table, column in look.server.fetch(_COLUMNS.format(condition=condition), values):
             columns.setdefault((schema, table), set()).add(column)
         return [
             QueueTable(
-                oid=number,
                 schema=_quote(schema),
                 table=_quote(table),
+                plain_schema=schema,
                 plain_name=table,
                 known=recognise(table, names),
                 is_readable=True,
-                leaves=(number,),
-                leaf_names=(table,),
+                leaves=(),
+                # The collectors look in the connected database, and must not find another table of the same name there.
+                leaf_names=(table if schema == look.known.database else f"{schema}.{table}",),
             )
-            for number, ((schema, table), names) in enumerate(sorted(columns.items()))
+            for (schema, table), names in sorted(columns.items())
         ]
 
 
 def _quote(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
+
+
+def _unquote(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name

@@ -69,8 +69,8 @@ class QueuesSubject(Subject):
         """Found at the last search."""
         self._missing: list[str] = []
         self._searched_s = float("-inf")
-        self._not_before_s: dict[int, float] = {}
-        self._last: dict[int, tuple[float, JobCounts]] = {}
+        self._not_before_s: dict[str, float] = {}
+        self._last: dict[str, tuple[float, JobCounts]] = {}
         self.counts: dict[str, JobCounts] = {}
         """The counts of each queue at the last look, by its title, and of each missing table; empty if that look ended in an error."""
 
@@ -82,7 +82,7 @@ class QueuesSubject(Subject):
 
     def counted_at(self, table: QueueTable, at_s: float) -> JobCounts | None:
         """Return the counts of a queue by the look that began at ``at_s``; none if that look left them out."""
-        counted_s, counts = self._last.get(table.oid, (None, None))
+        counted_s, counts = self._last.get(table.name, (None, None))
         return counts if counted_s == at_s else None
 
     def look(self, look: Look) -> Section:
@@ -103,8 +103,8 @@ class QueuesSubject(Subject):
             findings += _judge(table, counts)
             if counts.why_not:
                 unseen.append(_explain(look, table, counts))
-            self._last[table.oid] = (look.at_s, counts)
-        self.counts = {table.title: self._last[table.oid][1] for table in self.tables} | {
+            self._last[table.name] = (look.at_s, counts)
+        self.counts = {table.title: self._last[table.name][1] for table in self.tables} | {
             f"table {name}": JobCounts(ready=None, oldest_s=None, why_not=self.why_missing) for name in self._missing
         }
         sentences = tuple(
@@ -156,12 +156,13 @@ class QueuesSubject(Subject):
             self.tables = self.find_all(look)
             return
         found = {name: self.find_named(look, name) for name in self._named}
-        self.tables = [table for table in found.values() if table is not None]
+        # A table that was named twice, with its schema and without, is one queue.
+        self.tables = list({table.name: table for table in found.values() if table is not None}.values())
         self._missing = [name for name, table in found.items() if table is None]
 
     def _count(self, look: Look, table: QueueTable) -> JobCounts:
-        if look.at_s < self._not_before_s.get(table.oid, 0.0):
-            return self._last[table.oid][1]
+        if look.at_s < self._not_before_s.get(table.name, 0.0):
+            return self._last[table.name][1]
         why_not = REFUSED
         try:
             if table.is_readable:
@@ -172,14 +173,14 @@ class QueuesSubject(Subject):
                 raise
             why_not = explained
         if why_not == TOO_LONG:
-            self._not_before_s[table.oid] = look.at_s + TRY_AGAIN_S
+            self._not_before_s[table.name] = look.at_s + TRY_AGAIN_S
         if why_not == DROPPED:
             self._searched_s = float("-inf")
         return JobCounts(ready=None, oldest_s=None, why_not=why_not)
 
     def _row(self, look: Look, table: QueueTable, counts: JobCounts) -> tuple[str, ...]:
         change = ""
-        last_s, last = self._last.get(table.oid, (look.at_s, None))
+        last_s, last = self._last.get(table.name, (look.at_s, None))
         if last and last.ready is not None and counts.ready is not None and look.at_s > last_s:
             is_exact = max(last.ready, counts.ready) <= MOST_COUNTED
             change = f"{(counts.ready - last.ready) / (look.at_s - last_s):+,.1f}/s" if is_exact else ""

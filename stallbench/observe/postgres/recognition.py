@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
+
 from stallbench.observe.known_queue import KnownQueue, find_known_queues
 
 # pg_partition_tree would lock each partition, and so wait for one that another session has locked.
@@ -18,7 +20,7 @@ _LEAVES = """
   SELECT part.oid FROM tree JOIN pg_class AS part ON part.oid = inhrelid WHERE part.relkind <> 'p'
 """
 _CANDIDATES = """
-SELECT pg_class.oid::bigint, quote_ident(nspname), quote_ident(relname), relname,
+SELECT pg_class.oid::bigint, quote_ident(nspname), quote_ident(relname), nspname, relname,
   ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
   has_schema_privilege(nspname, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'),
   ARRAY(SELECT leaf.oid::bigint FROM ({leaves}) AS leaf ORDER BY leaf.oid),
@@ -32,22 +34,25 @@ LIMIT 100
 """
 _BY_NAME = "relname ~ %s"
 _BY_OID = "pg_class.oid = to_regclass(%s)"
+_NO_NAMES = (psycopg.errors.InvalidName, psycopg.errors.SyntaxError, psycopg.errors.FeatureNotSupported)
+"""What ``to_regclass`` raises before PostgreSQL 16 for ``a;b``, for ``a.b.c.d``, and for a table of another database; later it finds no such table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueTable:
     """A table of jobs in the observed database."""
 
-    oid: int
     schema: str
     """Quoted where SQL needs it, as the name."""
     table: str
+    plain_schema: str
+    """As the server's catalog has it, as the name."""
     plain_name: str
     known: KnownQueue | None
     """None if the user named it and no library is known that has such a table."""
     is_readable: bool
     leaves: tuple[int, ...]
-    """The tables that have the rows: itself, or its partitions."""
+    """The tables that have the rows: itself, or its partitions, by PostgreSQL's oid."""
     leaf_names: tuple[str, ...]
     """As SQL needs them, with their schemas."""
 
@@ -73,17 +78,21 @@ def find_queue_tables(server: Any) -> list[QueueTable]:
 def find_named_table(server: Any, name: str) -> QueueTable | None:
     """Return the table that the user named, with its schema or in ``public``; none if there is no such table."""
     for candidate in (name,) if "." in name else (name, f"public.{name}"):
-        if rows := server.execute(_CANDIDATES.format(condition=_BY_OID, leaves=_LEAVES), (candidate,)).fetchall():
+        try:
+            rows = server.execute(_CANDIDATES.format(condition=_BY_OID, leaves=_LEAVES), (candidate,)).fetchall()
+        except _NO_NAMES:
+            continue
+        if rows:
             return _read(rows[0])
     return None
 
 
 def _read(row: Sequence[Any]) -> QueueTable:
-    oid, schema, table, plain_name, columns, is_readable, leaves, leaf_names = row
+    oid, schema, table, plain_schema, plain_name, columns, is_readable, leaves, leaf_names = row
     return QueueTable(
-        oid=oid,
         schema=schema,
         table=table,
+        plain_schema=plain_schema,
         plain_name=plain_name,
         known=recognise(plain_name, set(columns)),
         is_readable=is_readable,
