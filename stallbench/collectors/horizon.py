@@ -18,7 +18,7 @@ from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 # A snapshot holds the horizon only of its own database. A transaction id holds it in all databases, because every snapshot that is taken meanwhile
-# reaches back to it. The transaction of a vacuum holds nothing back.
+# reaches back to it. The transaction of a vacuum holds nothing back, and neither does a slot that was invalidated.
 _ON_PRIMARY = """
 SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
   coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0)::float8 AS age_s,
@@ -34,7 +34,7 @@ UNION ALL
 SELECT 'slot', slot_name, active_pid, '', CASE WHEN active THEN 'active' ELSE 'inactive' END, NULL,
   age(coalesce(xmin, catalog_xmin)), '', xmin IS NULL
 FROM pg_replication_slots
-WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
+WHERE (xmin IS NOT NULL OR catalog_xmin IS NOT NULL) AND wal_status IS DISTINCT FROM 'lost'
 UNION ALL
 SELECT 'replica', application_name, pid, application_name, state, NULL, age(backend_xmin), 'feedback', false
 FROM pg_stat_replication

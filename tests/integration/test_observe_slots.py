@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stallbench.engines.postgres import connect
+from tests.integration.conftest import EmptyOn
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.integration.observed import finding_about, look_at, section_of
 from tests.waiting import wait_for
@@ -45,3 +46,28 @@ def test_what_dropping_a_slot_loses_depends_on_its_kind(held: HeldDatabase) -> N
     finally:
         for slot in ("of_a_replica", "of_a_subscriber"):
             held.primary.execute(f"SELECT pg_drop_replication_slot('{slot}')")
+
+
+def test_a_slot_that_the_server_has_invalidated_is_said_to_keep_nothing(empty_on: EmptyOn) -> None:
+    endpoint = empty_on("postgres")
+    with connect(endpoint, "test") as admin:
+        admin.execute("SELECT pg_create_physical_replication_slot('gone', true)")
+        try:
+            admin.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'")
+            admin.execute("SELECT pg_reload_conf()")
+
+            def invalidate() -> bool:
+                admin.execute("SELECT pg_logical_emit_message(false, 'test', 'written'), pg_switch_wal()")
+                admin.execute("CHECKPOINT")
+                query = "SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = 'gone'"
+                return admin.execute(query).fetchone() == (True,)
+
+            wait_for(invalidate, "a slot that is invalidated")
+            finding = finding_about(look_at(endpoint), "slot gone is invalidated")
+            assert "it keeps nothing any more" in finding.sentence
+            admin.execute(finding.statement.encode())
+            assert "slot gone" not in str(look_at(endpoint).findings)
+        finally:
+            admin.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'gone'")
+            admin.execute("ALTER SYSTEM RESET max_slot_wal_keep_size")
+            admin.execute("SELECT pg_reload_conf()")

@@ -12,12 +12,11 @@ from stallbench.observe.formatting import format_age, format_count, format_plura
 from stallbench.observe.postgres.session import APPLICATION
 from stallbench.observe.postgres.sessions import (
     SessionDetails,
-    describe_loss_of_slot,
     read_sessions,
-    statement_to_drop,
     statement_to_roll_back,
     statement_to_terminate,
 )
+from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots, statement_to_drop
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, VERY_LONG_TRANSACTION_S
 
@@ -60,7 +59,10 @@ class HorizonSubject(Subject):
         details = _read_details(look, shown, replicas)
         holding = [one for one in shown if not one.catalog_only]
         look.known.holder = look.known.holder_statement = ""
-        if holding and _is_long(holding[0]):
+        slots = _read_inactive_slots(look, holders)
+        restarting = {slot.name for slot in slots if slot.is_briefly_inactive}
+        synced = {slot.name for slot in slots if slot.is_synced}
+        if holding and _is_long(holding[0]) and holding[0].key not in restarting:
             oldest = holding[0]
             look.known.holder = _describe(oldest, details, prepared)
             look.known.holder_statement = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
@@ -71,7 +73,11 @@ class HorizonSubject(Subject):
                 format_age(one.age_s) if one.age_s is not None else "",
                 format_count(one.age_xids),
                 _describe_way(one),
-                _end(one, details.get(one.key), prepared)[0] if _names_it(one) else "see the replica",
+                "see the primary"
+                if one.kind == "slot" and one.key in synced
+                else _end(one, details.get(one.key), prepared)[0]
+                if _names_it(one)
+                else "see the replica",
             )
             for one in shown
         ]
@@ -84,7 +90,7 @@ class HorizonSubject(Subject):
             findings=tuple(
                 judge_holder(one, details, prepared, rank)
                 for rank, one in enumerate(holding)
-                if _is_long(one) or one.kind == "prepared"
+                if (_is_long(one) or one.kind == "prepared") and one.key not in restarting
             ),
             unseen=_name_unseen(shown),
         )
@@ -92,6 +98,11 @@ class HorizonSubject(Subject):
 
 def _is_own(holder: Holder) -> bool:
     return holder.application == APPLICATION or holder.application.startswith(APPLICATION_PREFIX)
+
+
+def _read_inactive_slots(look: Look, holders: list[Holder]) -> list[Slot]:
+    """Return the slots if an inactive one is a holder: its consumer may only be restarting."""
+    return read_slots(look.server) if any(one.kind == "slot" and one.state == "inactive" for one in holders) else []
 
 
 def _names_it(holder: Holder) -> bool:

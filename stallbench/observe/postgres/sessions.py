@@ -78,14 +78,3 @@ def statement_to_terminate(pid: int) -> str:
 def statement_to_roll_back(gid: str) -> str:
     """Return the statement that ends a prepared transaction."""
     return f"ROLLBACK PREPARED {quote_text(gid).strip()};"
-
-
-def statement_to_drop(slot: str) -> str:
-    """Return the statement that removes an inactive replication slot."""
-    return f"SELECT pg_drop_replication_slot({quote_text(slot).strip()});"
-
-
-def describe_loss_of_slot(*, is_logical: bool) -> str:
-    """Return what is lost with an inactive replication slot, to follow 'which '."""
-    consumer = "a subscriber must copy its tables again" if is_logical else "a replica must be built again"
-    return f"loses its consumer's position: {consumer}"
