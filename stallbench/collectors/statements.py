@@ -23,13 +23,13 @@ _MOST_STATEMENTS = 20
 _LONGEST_TEXT = 2_000
 _QUOTATION_MARKS = str.maketrans("", "", '"`')
 _WHERE_COUNTED = """
-SELECT quote_ident(nspname)
+SELECT quote_ident(nspname), string_to_array(extversion, '.')::int[]
 FROM pg_extension
 JOIN pg_namespace ON pg_namespace.oid = extnamespace
 WHERE extname = 'pg_stat_statements' AND current_setting('pg_stat_statements.max', true) IS NOT NULL
 """
 _COUNTS = """
-SELECT queryid, sum(calls)::bigint, sum(total_exec_time), sum(rows)::bigint, sum(shared_blks_hit + shared_blks_read)::bigint
+SELECT queryid, sum(calls)::bigint, sum({time}), sum(rows)::bigint, sum(shared_blks_hit + shared_blks_read)::bigint
 FROM {schema}.pg_stat_statements(showtext := false)
 WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND queryid IS NOT NULL
 GROUP BY queryid
@@ -53,17 +53,38 @@ class StatementCounts(NamedTuple):
     """None if the server does not count them."""
 
 
+class CountingExtension(NamedTuple):
+    """The extension ``pg_stat_statements`` of a database. An upgrade of the server leaves it at the version that it was created with."""
+
+    schema: str
+    """Quoted where SQL needs it."""
+    version: list[int]
+
+    @property
+    def has_reset_time(self) -> bool:
+        """Whether it says when its counts were reset."""
+        return self.version >= [1, 9]
+
+
+def find_counting_extension(connection: Any) -> CountingExtension | None:
+    """Return the extension; none if the server counts no statements in this database."""
+    found = connection.execute(_WHERE_COUNTED).fetchone()
+    return CountingExtension(*found) if found else None
+
+
 def read_statement_counts(connection: Any) -> list[StatementCounts] | None:
     """Return the counts of every statement of a PostgreSQL database that the user may see; none if the server counts no statements."""
-    found = connection.execute(_WHERE_COUNTED).fetchone()
-    if found is None:
+    extension = find_counting_extension(connection)
+    if extension is None:
         return None
-    return [StatementCounts(*row) for row in connection.execute(_COUNTS.format(schema=found[0])).fetchall()]
+    time = "total_exec_time" if extension.version >= [1, 8] else "total_time"
+    query = _COUNTS.format(schema=extension.schema, time=time)
+    return [StatementCounts(*row) for row in connection.execute(query).fetchall()]
 
 
 def read_statement_texts(connection: Any, statements: Sequence[int | str]) -> list[tuple[int | str, str | None]]:
     """Return the text of each statement, without its values; PostgreSQL reads the file with all texts for it."""
-    ((schema,),) = connection.execute(_WHERE_COUNTED).fetchall()
+    ((schema, _),) = connection.execute(_WHERE_COUNTED).fetchall()
     rows: list[tuple[int | str, str | None]] = connection.execute(_TEXTS.format(schema=schema), (statements,)).fetchall()
     return rows
 

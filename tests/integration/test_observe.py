@@ -201,6 +201,18 @@ def test_a_user_without_rights_learns_what_is_hidden_and_how_to_see_it(
     )
 
 
+@pytest.mark.parametrize("version", ["1.7", "1.8"])
+def test_statements_are_read_although_an_upgrade_left_the_extension_at_an_old_version(que: TestDatabase, version: str) -> None:
+    with connect(que.direct, "test") as admin:
+        admin.execute(f"CREATE EXTENSION pg_stat_statements VERSION '{version}'".encode())
+    with observer_of(que.direct) as observer:
+        observer.look()
+        observation = observer.look(reads_everything=True)
+    assert section_of(observation, "Statements").rows
+    assert "earlier: since the statistics were reset." in text_of(section_of(observation, "Statements"))
+    assert f"still at version {version} ALTER EXTENSION pg_stat_statements UPDATE; in database" in cannot_see(observation)
+
+
 def test_the_suggested_grants_let_a_user_with_an_unusual_name_read_an_unusual_table(que: TestDatabase) -> None:
     with connect(que.direct, "test") as admin:
         admin.execute('CREATE SCHEMA "Work; now"; ALTER TABLE que_jobs SET SCHEMA "Work; now"')

@@ -32,6 +32,10 @@ class InnoDBStatementsSubject(StatementsSubject):
         """Return nothing: who may read the digests sees those of all users."""
         return ()
 
+    def describe_outdated(self, look: Look) -> tuple[Unseen, ...]:
+        """Return nothing: the performance schema is as new as its server."""
+        return ()
+
     def describe_reset(self, look: Look) -> str:
         """Return when the counts began."""
         return f"since the server was started, {format_age(look.known.up_s)} ago, until this observation began"

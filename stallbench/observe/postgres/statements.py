@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stallbench.collectors.statements import StatementCounts, plain_statement, read_statement_counts, read_statement_texts
+from stallbench.collectors.statements import (
+    StatementCounts,
+    find_counting_extension,
+    plain_statement,
+    read_statement_counts,
+    read_statement_texts,
+)
 from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
 from stallbench.observe.postgres.rights import describe_hidden_from
 from stallbench.observe.server_time import MARK
@@ -19,9 +25,6 @@ _FEWEST_CALLS = 3
 _CLAIM_WORDS = re.compile(r"\bfor (no key )?update\b|\bskip locked\b|\bpg_try_advisory", re.IGNORECASE)
 _RESET = """
 SELECT extract(epoch FROM clock_timestamp() - stats_reset)::float8 FROM {schema}.pg_stat_statements_info
-"""
-_SCHEMA = """
-SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'pg_stat_statements'
 """
 
 
@@ -87,7 +90,7 @@ class StatementsSubject(Subject):
             rows=tuple(rows),
             sentences=(spans,),
             findings=tuple(findings),
-            unseen=hidden,
+            unseen=(*hidden, *self.describe_outdated(look)),
         )
 
     def read_counts(self, look: Look) -> list[StatementCounts] | None:
@@ -106,6 +109,19 @@ class StatementsSubject(Subject):
         """Return which statements the user may not see."""
         what = "time and buffers of other users' statements, so the claim may be missing"
         return () if look.known.sees_all else (describe_hidden_from(look.known.user, what),)
+
+    def describe_outdated(self, look: Look) -> tuple[Unseen, ...]:
+        """Return what an old version of the extension does not count."""
+        extension = find_counting_extension(look.server)
+        if extension is None or extension.has_reset_time:
+            return ()
+        return (
+            Unseen(
+                what="since when statements have been counted",
+                why=f"the extension pg_stat_statements is still at version {'.'.join(map(str, extension.version))}",
+                remedy=f"ALTER EXTENSION pg_stat_statements UPDATE; in database {look.known.database}",
+            ),
+        )
 
     def describe_reset(self, look: Look) -> str:
         """Return when the counts began, to follow 'earlier: '."""
@@ -181,9 +197,9 @@ def _format_buffers(counts: StatementCounts | None) -> str:
 
 def _describe_reset(look: Look) -> str:
     rows: list[tuple[Any, ...]] = []
-    if look.server.version >= 140_000:
-        ((schema,),) = look.server.execute(_SCHEMA).fetchall()
-        rows = look.server.execute(_RESET.format(schema=schema)).fetchall()
+    extension = find_counting_extension(look.server)
+    if extension is not None and extension.has_reset_time:
+        rows = look.server.execute(_RESET.format(schema=extension.schema)).fetchall()
     since = f", {format_age(rows[0][0])} ago, until this observation began" if rows else ""
     return f"since the statistics were reset{since}"
 
