@@ -18,11 +18,13 @@ from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.postgres.session import APPLICATION, STATEMENT_TIMEOUT_MS, ReadOnlySession
 from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
+from stallbench.records.endpoint import Endpoint
 from stallbench.servers.pgbouncer import Pgbouncer
 from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import cannot_see, look_at, observer_of, section_of, text_of
 from tests.integration.running_cluster import StartedCluster
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -131,6 +133,28 @@ def test_its_session_cannot_write(que: TestDatabase) -> None:
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         session.execute("DELETE FROM public.que_jobs RETURNING 1")
     session.close()
+
+
+def test_what_a_user_may_not_see_is_not_said_to_be_absent(que: TestDatabase) -> None:
+    primary, replica = que.direct, que.on(que.cluster.server("replica-1"))
+    with connect(primary, "test") as admin:
+        admin.execute("CREATE ROLE few LOGIN PASSWORD 'secret'")
+        try:
+            few = {"user": "few", "password": type(primary.password)("secret")}
+            wait_for(lambda: has_role(replica, "few"), "the user on the replica")
+            there = look_at(replica.model_copy(update=few))
+            here = look_at(primary.model_copy(update=few))
+        finally:
+            admin.execute("DROP ROLE few")
+    assert "WAL receiver running, its status hidden" in text_of(section_of(there, "Replication"))
+    assert "replica replica-1 | hidden | hidden |" in text_of(section_of(here, "Replication"))
+    assert "and no dump that this user may see." in text_of(section_of(here, "Long operations"))
+    assert "0 clients not reading, of those that this user may see." in text_of(section_of(here, "Notifications"))
+
+
+def has_role(endpoint: Endpoint, name: str) -> bool:
+    with connect(endpoint, "test") as connection:
+        return bool(connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,)).fetchall())
 
 
 def test_it_takes_no_lock_stronger_than_access_share_and_reads_no_table_but_the_queue_s(

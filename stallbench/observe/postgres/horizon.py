@@ -82,11 +82,12 @@ class HorizonSubject(Subject):
             for one in shown
         ]
         more = len(lasting) - len(shown)
+        seen = "" if look.known.sees_all else " that this user may see"
         return Section(
             title="Who holds the horizon",
             columns=("holder", "since", "age", "transactions", "how", "statement that ends it"),
             rows=tuple(rows),
-            sentences=(f"and {more} more",) if more else () if rows else ("No transaction is older than a second.",),
+            sentences=(f"and {more} more",) if more else () if rows else (f"No transaction{seen} is older than a second.",),
             findings=tuple(
                 judge_holder(one, details, prepared, rank)
                 for rank, one in enumerate(holding)

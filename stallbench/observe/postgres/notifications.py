@@ -30,6 +30,7 @@ class NotificationsSubject(Subject):
         share = f"{100 * queue.share:.2g} % full" if queue.share else "empty"
         used = f" ({format_bytes(queue.share * queue.limit_bytes)} of {format_bytes(queue.limit_bytes)})" if queue.share else ""
         waiting = f" {format_plural(queue.lock_waits, 'commit')} with a NOTIFY wait for another one." if queue.lock_waits else ""
+        seen = "" if look.known.sees_all else ", of those that this user may see"
         findings = [_judge(one, sessions.get(one.pid), queue.share) for one in stuck]
         if queue.share >= _HALF or (queue.share >= _FILLING and not stuck):
             findings.append(
@@ -44,7 +45,9 @@ class NotificationsSubject(Subject):
             )
         return Section(
             title="Notifications",
-            sentences=(f"The notification queue is {share}{used}.{waiting} {format_plural(len(stuck), 'client')} not reading.",),
+            sentences=(
+                f"The notification queue is {share}{used}.{waiting} {format_plural(len(stuck), 'client')} not reading{seen}.",
+            ),
             findings=tuple(findings),
         )
 

@@ -54,7 +54,10 @@ class OperationsSubject(Subject):
         gids = {pid: one.prepared_gid for pid, one in blockers.items() if one.blocker_pid == 0}
         heads = _find_heads(blocked, lockers.values())
         sessions = read_sessions(server, [row[0] for row in found] + list(lockers.values()) + list(heads.values()))
-        rows = [_row(f"base backup: {phase}", pid, sessions, _format_backup(done, total)) for pid, phase, total, done in backups]
+        rows = [
+            _row(f"base backup: {phase or 'unknown'}", pid, sessions, _format_backup(done, total))
+            for pid, phase, total, done in backups
+        ]
         rows += [_row("pg_dump, or another COPY to a client", pid, sessions, "") for (pid,) in dumps]
         rows += [
             _row(
@@ -65,21 +68,38 @@ class OperationsSubject(Subject):
             )
             for pid, command, phase, _, _, _, table, share in builds
         ]
-        rows += [_row(f"{phase} of {table or 'another database'}", pid, sessions, "") for pid, phase, table in rewrites]
         rows += [
-            _row(f"vacuum of {table or 'a table of another database'}: {phase}", pid, sessions, _format_share(share))
+            _row(f"{phase or 'rewrite'} of {table or 'a table that cannot be named here'}", pid, sessions, "")
+            for pid, phase, table in rewrites
+        ]
+        rows += [
+            _row(
+                f"vacuum of {table or 'a table that cannot be named here'}: {phase or 'unknown'}",
+                pid,
+                sessions,
+                _format_share(share),
+            )
             for pid, phase, table, share in vacuums
         ]
         return Section(
             title="Long operations",
             columns=("operation", "session", "since", "done") if rows else (),
             rows=tuple(rows),
-            sentences=() if rows else ("No base backup, dump, index build, vacuum or rewrite of a table is running.",),
+            sentences=_describe_rest(bool(rows), sees_all=look.known.sees_all),
             findings=tuple(
                 _judge_waiting(sessions, heads, pid, command, lockers[pid], gids.get(pid), done, total, table)
                 for pid, command, _, _, done, total, table, _ in waiting
             ),
         )
+
+
+def _describe_rest(is_any_running: bool, *, sees_all: bool) -> tuple[str, ...]:
+    """Return what is not running. Who may not see other users' sessions sees other operations in the progress views, but no dump."""
+    if is_any_running:
+        return () if sees_all else ("Dumps of other users are hidden from this user.",)
+    if sees_all:
+        return ("No base backup, dump, index build, vacuum or rewrite of a table is running.",)
+    return ("No base backup, index build, vacuum or rewrite of a table is running, and no dump that this user may see.",)
 
 
 def _find_heads(blocked: Sequence[BlockedSession], lockers: Iterable[int | None]) -> dict[int, int]:

@@ -9,14 +9,16 @@ from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 _FAR_BEHIND_BYTES = 1024**3
 _POSITION = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
 _REPLICAS = f"""
-SELECT application_name, coalesce(host(client_addr), 'local'), coalesce(state, 'hidden'), sync_state,
+SELECT application_name,
+  CASE WHEN state IS NULL THEN 'hidden' ELSE coalesce(host(client_addr), 'local') END, coalesce(state, 'hidden'), sync_state,
   pg_wal_lsn_diff({_POSITION}, replay_lsn)::bigint, extract(epoch FROM replay_lag)::float8
 FROM pg_stat_replication
 WHERE backend_xmin IS NOT NULL OR replay_lsn IS NOT NULL OR state IS NULL
 """
+# Who is no member of pg_read_all_stats sees that there is a walsender or a WAL receiver, and nothing of it.
 _ON_REPLICA = """
 SELECT extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8,
-  (SELECT status FROM pg_stat_wal_receiver), current_setting('hot_standby_feedback'), pg_is_wal_replay_paused(),
+  (SELECT coalesce(status, 'running, its status hidden') FROM pg_stat_wal_receiver), current_setting('hot_standby_feedback'), pg_is_wal_replay_paused(),
   (SELECT conflicts FROM pg_stat_database WHERE datname = current_database())
 """
 
