@@ -19,14 +19,18 @@ from stallbench.records.samples import Sample
 
 # A snapshot holds the horizon only of its own database. A transaction id holds it in all databases, because every snapshot that is taken meanwhile
 # reaches back to it. The transaction of a vacuum holds nothing back, and neither does a slot that was invalidated.
+# A replica's feedback is the snapshot of a walsender without a database. A walsender with one has a snapshot of its own, like any session: it copies
+# a table to a new subscriber, or has exported the snapshot with which another session copies. The
+# server does not say when the transaction of a walsender began; its snapshot is taken just before its last command.
 _ON_PRIMARY = """
 SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
-  coalesce(extract(epoch FROM clock_timestamp() - xact_start), 0)::float8 AS age_s,
+  coalesce(extract(epoch FROM clock_timestamp() - CASE WHEN backend_type = 'walsender' THEN query_start ELSE xact_start END), 0)::float8
+    AS age_s,
   greatest(CASE WHEN datname = current_database() OR datname IS NULL THEN age(backend_xmin) END, age(backend_xid)) AS age_xids,
   '' AS via, false AS catalog_only
 FROM pg_stat_activity
 WHERE (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL AND (datname = current_database() OR datname IS NULL))
-AND pid <> pg_backend_pid() AND backend_type <> 'walsender' AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+AND pid <> pg_backend_pid() AND (backend_type <> 'walsender' OR datid IS NOT NULL) AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
 UNION ALL
 SELECT 'prepared', gid, NULL, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared)::float8, age(transaction), '',
 false FROM pg_prepared_xacts
@@ -38,7 +42,7 @@ WHERE (xmin IS NOT NULL OR catalog_xmin IS NOT NULL) AND wal_status IS DISTINCT 
 UNION ALL
 SELECT 'replica', application_name, pid, application_name, state, NULL, age(backend_xmin), 'feedback', false
 FROM pg_stat_replication
-WHERE backend_xmin IS NOT NULL
+WHERE backend_xmin IS NOT NULL AND pid NOT IN (SELECT pid FROM pg_stat_activity WHERE datid IS NOT NULL)
 """
 _SLOT_USERS = """
 SELECT slot.slot_name, walsender.application_name

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.observe.observer import Observation
 from tests.integration.conftest import EmptyOn
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.integration.observed import finding_about, look_at, section_of
@@ -46,6 +48,38 @@ def test_what_dropping_a_slot_loses_depends_on_its_kind(held: HeldDatabase) -> N
     finally:
         for slot in ("of_a_replica", "of_a_subscriber"):
             held.primary.execute(f"SELECT pg_drop_replication_slot('{slot}')")
+
+
+def test_the_copy_of_a_table_to_a_subscriber_is_not_taken_for_a_replica_s_feedback(held: HeldDatabase) -> None:
+    """What a subscriber does first: it makes a temporary slot, whose snapshot the walsender then uses for a COPY."""
+    endpoint = held.cluster.server("primary").direct.model_copy(update={"database": held.name})
+    with psycopg.connect(
+        host=endpoint.host,
+        port=endpoint.port,
+        dbname=endpoint.database,
+        user=endpoint.user,
+        password=endpoint.password.get_secret_value(),
+        application_name="pg_1_sync_2",
+        replication="database",
+        autocommit=True,
+    ) as subscriber:
+        for command in (
+            b"BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ",
+            b"CREATE_REPLICATION_SLOT sync TEMPORARY LOGICAL pgoutput USE_SNAPSHOT",
+        ):
+            assert not subscriber.pgconn.exec_(command).error_message
+        pid = subscriber.pgconn.backend_pid
+
+        def find() -> tuple[Observation, tuple[str, ...]] | None:
+            observation = look_at(endpoint)
+            rows = section_of(observation, "Who holds").rows
+            return next(((observation, row) for row in rows if f"walsender {pid} " in row[0]), None)
+
+        observation, row = wait_for(find, "the walsender among the holders")
+        assert row[0].startswith("copy of tables to a subscriber of logical replication, walsender")
+        assert row[2] != ""
+        assert row[-1] == f"SELECT pg_terminate_backend({pid});"
+        assert "replica pg_1_sync_2" not in str(observation)
 
 
 def test_a_slot_that_the_server_has_invalidated_is_said_to_keep_nothing(empty_on: EmptyOn) -> None:

@@ -77,6 +77,8 @@ class HorizonSubject(Subject):
                 if one.kind == "slot" and one.key in synced
                 else _end(one, details.get(one.key), prepared)[0]
                 if _names_it(one)
+                else "see the subscriber"
+                if one.catalog_only
                 else "see the replica",
             )
             for one in shown
@@ -146,7 +148,11 @@ def _end(holder: Holder, session: SessionDetails | None, prepared: Mapping[str, 
     on_replica = f"on {holder.source}" if holder.via else ""
     match holder.kind:
         case "backend":
-            what = "aborts the dump" if session and session.is_dump else "rolls its transaction back and closes its connection"
+            what = "rolls its transaction back and closes its connection"
+            if session and session.is_dump:
+                what = "aborts the dump"
+            elif session and session.is_walsender:
+                what = "aborts the copy; a subscriber begins it again"
             return statement_to_terminate(holder.pid or 0), on_replica, what
         case "prepared":
             one = prepared.get(holder.key)
@@ -173,6 +179,8 @@ def _describe(holder: Holder, details: Mapping[str, SessionDetails], prepared: M
             name = session.name if session else f"session {holder.pid}"
             if session and session.is_dump:
                 name = name.replace("session", "pg_dump, session", 1)
+            elif session and session.is_walsender:
+                name = f"copy of tables to a subscriber of logical replication, {name}"
             return f"{name} on {holder.source}" if holder.via else name
         case "prepared":
             one = prepared.get(holder.key)
@@ -211,7 +219,7 @@ def _read_details(look: Look, holders: list[Holder], replicas: Mapping[str, Any]
 
 
 def _name_unseen(holders: list[Holder]) -> tuple[Unseen, ...]:
-    behind = sorted({one.application or one.key for one in holders if one.via and one.kind != "backend"})
+    behind = sorted({one.application or one.key for one in holders if one.via and one.kind != "backend" and not one.catalog_only})
     return tuple(
         Unseen(
             what=f"which session on replica {name} holds the horizon",

@@ -13,7 +13,7 @@ SELECT application_name,
   CASE WHEN state IS NULL THEN 'hidden' ELSE coalesce(host(client_addr), 'local') END, coalesce(state, 'hidden'), sync_state,
   pg_wal_lsn_diff({_POSITION}, replay_lsn)::bigint, extract(epoch FROM replay_lag)::float8
 FROM pg_stat_replication
-WHERE backend_xmin IS NOT NULL OR replay_lsn IS NOT NULL OR state IS NULL
+WHERE replay_lsn IS NOT NULL OR state IS NULL
 """
 # Who is no member of pg_read_all_stats sees that there is a walsender or a WAL receiver, and nothing of it.
 _ON_REPLICA = """

@@ -57,6 +57,11 @@ class SessionDetails(NamedTuple):
         return f"{self.state or 'working'}{since}" + (f"; {last}: {text}" if text else "")
 
     @property
+    def is_walsender(self) -> bool:
+        """Whether it serves a subscriber of logical replication, or a replica."""
+        return self.backend_type == "walsender"
+
+    @property
     def is_dump(self) -> bool:
         """Whether it is a pg_dump."""
         return self.application.startswith("pg_dump")
