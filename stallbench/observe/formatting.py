@@ -68,6 +68,11 @@ def shorten_text(text: str | None, length: int = 90) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
+def capitalize_first(text: str) -> str:
+    """Return the text as the beginning of a sentence: names in it keep their letters, which ``str.capitalize`` would change."""
+    return text[:1].upper() + text[1:]
+
+
 def quote_text(text: str) -> str:
     """Return ``text`` as an SQL literal of PostgreSQL or standard SQL."""
     quoted = text.replace("'", "''")

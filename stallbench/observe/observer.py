@@ -136,20 +136,24 @@ class Observer:
 
     def _read(self, subject: Subject, look: Look) -> None:
         before_s = self.spent_s
-        try:
-            section = subject.look(look)
-        except ServerGoneError as error:
-            if error.name == PRIMARY:
-                raise
-            self._forget(error.name)
-            look.known.replicas = {name: one for name, one in look.known.replicas.items() if name != error.name}
-            section = subject.look(look)
-        except loaded_errors() as error:
-            section = Section(title="", unseen=(self._explain(subject, error),))
+        section = self._look_without_lost_replicas(subject, look)
         took_s = self.spent_s - before_s
         self._sections[subject.name] = section
         pause_s = max(subject.shortest_pause_s, took_s / _SHARE_OF_SUBJECT)
         self._not_before_s[subject.name] = look.at_s + pause_s
+
+    def _look_without_lost_replicas(self, subject: Subject, look: Look) -> Section:
+        """Let the subject look, and again without each replica that is lost meanwhile. Raises `ServerGoneError` if the primary is gone."""
+        while True:
+            try:
+                return subject.look(look)
+            except ServerGoneError as error:
+                if error.name not in look.known.replicas:
+                    raise
+                self._forget(error.name)
+                look.known.replicas = {name: one for name, one in look.known.replicas.items() if name != error.name}
+            except loaded_errors() as error:
+                return Section(title="", unseen=(self._explain(subject, error),))
 
     def _session(self, name: str) -> Session:
         if name not in self._sessions:

@@ -19,7 +19,7 @@ class ServerTime:
 
     @contextmanager
     def measure(self) -> Iterator[None]:
-        """Measure one query, whether it succeeds or not."""
+        """Measure one round trip, whether it succeeds or not: a transaction of three statements is three."""
         began_s = time.monotonic()
         try:
             yield

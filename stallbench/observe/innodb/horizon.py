@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stallbench.collectors.innodb_purge import read_history_list_length
 from stallbench.collectors.innodb_views import OpenTransaction, read_open_transactions
-from stallbench.observe.formatting import format_age, format_count, format_plural, format_since, shorten_text
+from stallbench.observe.formatting import capitalize_first, format_age, format_count, format_plural, format_since, shorten_text
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, VERY_LONG_TRANSACTION_S
 
@@ -73,7 +73,7 @@ def _judge(oldest: list[OpenTransaction], details: dict[int, tuple[str, ...]], l
                 severity=Severity.CRITICAL if is_urgent else Severity.WARNING,
                 subject=InnoDBHorizonSubject.name,
                 about=str(one.thread_id),
-                sentence=f"{_name(one, details).capitalize()} has had a read view for {format_age(one.age_s)}, since {format_since(one.age_s)} "
+                sentence=f"{capitalize_first(_name(one, details))} has had a read view for {format_age(one.age_s)}, since {format_since(one.age_s)} "
                 f"({format_plural(one.view_age_xids or 0, 'transaction')} ago){doing}. The history list has {format_count(length)} entries.",
                 because=_MEANS,
                 statement=f"KILL {one.thread_id};",

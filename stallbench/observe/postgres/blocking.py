@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from stallbench.collectors.locks import BlockedSession, read_blocked
-from stallbench.observe.formatting import format_age, format_plural, shorten_text
+from stallbench.observe.formatting import capitalize_first, format_age, format_plural, shorten_text
 from stallbench.observe.postgres.sessions import (
     SessionDetails,
     read_sessions,
@@ -92,7 +92,7 @@ def _judge(blocked: Sequence[BlockedSession], sessions: Mapping[int, SessionDeta
         who = (
             f"Prepared transaction {gid or 'of unknown name'}"
             if pid == 0
-            else _capitalize(session.name)
+            else capitalize_first(session.name)
             if session
             else f"Session {pid}"
         )
@@ -123,7 +123,3 @@ def _name(pid: int, sessions: Mapping[int, SessionDetails]) -> str:
 
 def _name_blocker(one: BlockedSession, sessions: Mapping[int, SessionDetails]) -> str:
     return one.blocker_application if one.blocker_pid == 0 else _name(one.blocker_pid, sessions)
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -106,15 +106,15 @@ class ReadOnlySession:
         """
         query = f"{MARK} {query.strip()}"
         try:
-            with self._server_time.measure(), self._answered_in_time():
+            with self._answered_in_time():
                 if self.is_pooled or timeout_ms is not None:
                     return self._execute_in_transaction(query, values, timeout_ms)
-                return Rows(self._connection.execute(query, values).fetchall())
+                return self._fetch(query, values)
         except psycopg.Error as error:
             if self._has_given_up:
                 self.close()
                 raise ServerGoneError(self.name, self._describe_silence()) from error
-            if self._connection.closed or (error.sqlstate or "").startswith(_OUT_OF_REACH):
+            if self._is_lost(error):
                 self.close()
                 raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise
@@ -154,15 +154,24 @@ class ReadOnlySession:
             begin += f"; {_IN_TRANSACTION}"
         if timeout_ms is not None:
             begin += f"; {MARK} SET LOCAL statement_timeout = {timeout_ms:d}"
-        self._connection.execute(begin, prepare=False)
+        with self._server_time.measure():
+            self._connection.execute(begin, prepare=False)
         try:
-            rows = Rows(self._connection.execute(query, values).fetchall())
+            rows = self._fetch(query, values)
         except BaseException:
-            with suppress(psycopg.Error):
+            with suppress(psycopg.Error), self._server_time.measure():
                 self._connection.execute(f"{MARK} ROLLBACK")
             raise
-        self._connection.execute(f"{MARK} COMMIT")
+        with self._server_time.measure():
+            self._connection.execute(f"{MARK} COMMIT")
         return rows
+
+    def _fetch(self, query: str, values: Any) -> Rows:
+        with self._server_time.measure():
+            return Rows(self._connection.execute(query, values).fetchall())
+
+    def _is_lost(self, error: psycopg.Error) -> bool:
+        return self._connection.closed or (error.sqlstate or "").startswith(_OUT_OF_REACH)
 
     def _connect(self) -> None:
         try:
@@ -205,10 +214,13 @@ class ReadOnlySession:
             with self._answered_in_time():
                 row = self._connection.execute(query).fetchone()
         except psycopg.Error as error:
+            is_lost = self._is_lost(error)
             self.close()
             if self._has_given_up:
                 self.is_pooled = True  # a server would have answered
                 raise ServerGoneError(self.name, self._describe_silence()) from error
+            if is_lost:  # a server that is restarted has accepted the connection, and can be tried again
+                raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise NotCarriedOutError(
                 f"{self.endpoint.host}:{self.endpoint.port} does not answer as PostgreSQL does: {query}: {DRIVER.describe(error)}"
             ) from error

@@ -1,0 +1,112 @@
+"""What `stallbench observe` takes for time of the server, and what it does when a server goes away, without a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from stallbench.collectors.innodb_views import OpenTransaction
+from stallbench.engines.postgres import DRIVER
+from stallbench.observe.innodb import horizon
+from stallbench.observe.observer import Observer, ServerGoneError
+from stallbench.observe.postgres.session import ReadOnlySession
+from stallbench.observe.subject import Look, Section, Subject, Unseen
+from stallbench.records.endpoint import Endpoint
+
+ROUND_TRIP_S = 0.02
+ENDPOINT = Endpoint(engine="postgres", host="db.test", port=5432, database="app", user="me", password=SecretStr(""))
+
+
+class FarConnection:
+    """A connection to a server that works for no time, over a slow network."""
+
+    closed = False
+
+    def __init__(self, fails: Callable[[], Exception | None] = lambda: None) -> None:
+        self._fails = fails
+
+    def execute(self, query: str, values: Any = None, *, prepare: bool | None = None) -> FarConnection:
+        time.sleep(ROUND_TRIP_S)
+        if error := self._fails():
+            raise error
+        return self
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return [("on",)]
+
+    def fetchone(self) -> tuple[Any, ...]:
+        return ("on",)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def session_on(monkeypatch: pytest.MonkeyPatch, connection: FarConnection) -> ReadOnlySession:
+    monkeypatch.setattr(ReadOnlySession, "_open", lambda self, options: connection)
+    return ReadOnlySession(ENDPOINT)
+
+
+def test_the_round_trips_of_a_query_with_its_own_time_limit_are_not_time_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = session_on(monkeypatch, FarConnection())
+    session.execute("SELECT 1")
+    for _ in range(5):
+        session.execute("SELECT 1", timeout_ms=250)
+    assert session.spent_s < 5 * ROUND_TRIP_S
+
+
+def test_a_server_that_restarts_while_the_connection_is_opened_can_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shut_down() -> Exception:
+        return psycopg.errors.AdminShutdown("terminating connection due to administrator command")
+
+    with pytest.raises(ServerGoneError, match="terminating connection"):
+        session_on(monkeypatch, FarConnection(shut_down))
+
+
+class FakeSession:
+    version_text = "15.8"
+    spent_s = 0.0
+
+    def close(self) -> None: ...
+
+
+class LosingReplicas(Subject):
+    """Loses one replica at each attempt, and then meets ``end``."""
+
+    name = what = "losing"
+    position = 1
+
+    def __init__(self, end: Exception | None = None) -> None:
+        self.end = end
+
+    def look(self, look: Look) -> Section:
+        for name in look.known.replicas:
+            raise ServerGoneError(name, "is restarted")
+        if self.end:
+            raise self.end
+        return Section(title="Read without replicas")
+
+
+@pytest.mark.parametrize("end", [None, psycopg.errors.InsufficientPrivilege("refused")])
+def test_replicas_that_are_lost_in_one_look_are_left_out(end: Exception | None) -> None:
+    assert DRIVER, "the driver whose error it is must be loaded"
+    observation = Observer(
+        lambda name: FakeSession(),
+        ("one", "two"),
+        [LosingReplicas(end)],
+        describe=lambda look: "server",
+        explain=lambda subject, error: Unseen(what=subject.what, why=str(error)),
+    ).look()
+    assert not observation.gone
+    assert [one.title for one in observation.sections] == ([] if end else ["Read without replicas"])
+    assert [one.why for one in observation.unseen] == (["refused"] if end else [])
+
+
+def test_the_name_of_a_user_keeps_its_capital_letters() -> None:
+    reader = OpenTransaction(thread_id=7, user="AppUser", state="sleep", age_s=400.0, view_age_xids=9)
+    (finding,) = horizon._judge([reader], {7: ("Web1", "App", "")}, 10)
+    assert finding.sentence.startswith("Session 7 (user AppUser, from Web1, database App) has had a read view")
