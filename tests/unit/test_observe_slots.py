@@ -15,7 +15,7 @@ GB = 1024**3
 
 
 def slot(**values: Any) -> Slot:
-    given = {
+    given: dict[str, Any] = {
         "name": "s",
         "kind": "physical",
         "database": "",

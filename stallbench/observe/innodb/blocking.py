@@ -1,4 +1,4 @@
-"""Which sessions wait for row locks, who blocks them, and how many deadlocks did the server break?"""
+"""Which sessions wait for row locks or metadata locks, who blocks them, and how many deadlocks did the server break?"""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ import pymysql
 from stallbench.collectors.innodb_locks import read_blocked, read_deadlock_count
 from stallbench.deadlocks.innodb import parse_deadlock
 from stallbench.observe.formatting import format_age, format_plural, shorten_text
+from stallbench.observe.innodb.metadata_locks import (
+    describe_unrecorded,
+    judge_metadata_waits,
+    list_metadata_waits,
+    read_metadata_holders,
+    read_metadata_waits,
+)
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 
@@ -41,7 +48,17 @@ class InnoDBBlockingSubject(Subject):
             if waiting
             else []
         ) or []
-        findings = []
+        metadata_waits = read_metadata_waits(look.server)
+        holders = (
+            _read_if_allowed(
+                lambda: read_metadata_holders(look.server), "who holds the metadata lock for which sessions wait", unseen
+            )
+            if metadata_waits
+            else {}
+        )
+        if metadata_waits and holders is not None and not holders:
+            unseen.append(describe_unrecorded())
+        findings = judge_metadata_waits(metadata_waits, holders or {}, self.name)
         chains = {one.pid for one in blocked}
         roots = Counter(one.blocker_pid for one in blocked if one.blocker_pid not in chains)
         for pid, count in roots.most_common(3):
@@ -58,6 +75,9 @@ class InnoDBBlockingSubject(Subject):
                     )
                 )
         sentences = [] if waiting else ["No session waits for a row lock."]
+        if not metadata_waits:
+            seen = "" if look.known.sees_all else " that this user may see"
+            sentences.append(f"No session{seen} waits for a metadata lock.")
         deadlocks = _read_if_allowed(lambda: read_deadlock_count(look.server), "the number of deadlocks", unseen)
         if deadlocks is not None:
             sentences.append(f"{format_plural(deadlocks, 'deadlock')} since the server was started.")
@@ -76,8 +96,9 @@ class InnoDBBlockingSubject(Subject):
                 )
         return Section(
             title="Blocked sessions",
-            columns=("session", "waits", "for", "blocked by") if blocked else (),
-            rows=tuple(
+            columns=("session", "waits", "for", "blocked by") if blocked or metadata_waits else (),
+            rows=list_metadata_waits(metadata_waits, holders or {})
+            + tuple(
                 (
                     f"session {one.pid}",
                     format_age(one.blocked_s),

@@ -29,7 +29,8 @@ class InnoDBRightsSubject(Subject):
         known.is_replica, known.up_s = bool(read_only), float(up_s)
         grants = " ".join(row[0] for row in look.server.fetch("SHOW GRANTS"))
         unseen = []
-        if not any(right in grants for right in ("PROCESS", "ALL PRIVILEGES ON *.*", "SUPER")):
+        known.sees_all = any(right in grants for right in ("PROCESS", "ALL PRIVILEGES ON *.*", "SUPER"))
+        if not known.sees_all:
             name, _, host = str(user).partition("@")
             unseen.append(
                 Unseen(

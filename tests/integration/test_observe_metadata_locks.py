@@ -1,0 +1,73 @@
+"""`stallbench observe` on MariaDB and MySQL while everything waits behind a change of a table, which waits for an idle transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from stallbench.observe.observer import Observation
+from stallbench.records.endpoint import Endpoint
+from tests.integration.conftest import EmptyOn
+from tests.integration.observed import cannot_see, finding_about, section_of
+from tests.integration.test_observe_innodb import connected, execute, look_at
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.integration
+
+
+_RECORDS = "UPDATE performance_schema.setup_instruments SET enabled = '{}' WHERE name = 'wait/lock/metadata/sql/mdl'"
+
+
+@pytest.fixture(params=[("mariadb", "NO"), ("mariadb", "YES"), ("mysql", "YES")], ids=str)
+def server(empty_on: EmptyOn, request: pytest.FixtureRequest) -> Iterator[Endpoint]:
+    """A database with a table, on a server that records who holds metadata locks, or does not; MariaDB's default is not."""
+    engine, is_recorded = request.param
+    endpoint = empty_on(engine)
+    execute(endpoint, "CREATE TABLE work (id int PRIMARY KEY)", _RECORDS.format(is_recorded))
+    yield endpoint
+    execute(endpoint, _RECORDS.format("NO" if engine == "mariadb" else "YES"))
+
+
+def test_what_waits_for_a_metadata_lock_is_shown_and_who_holds_it_if_that_is_recorded(server: Endpoint) -> None:
+    with connected(server) as idle, connected(server) as changing, connected(server) as claiming:
+        idle.execute("START TRANSACTION")
+        idle.execute("SELECT * FROM work")
+        idle.execute(
+            "SELECT connection_id(), enabled FROM performance_schema.setup_instruments WHERE name = 'wait/lock/metadata/sql/mdl'"
+        )
+        ((holder, is_recorded),) = idle.fetchall()
+        waiting = [Thread(target=changing.execute, args=("ALTER TABLE work ADD COLUMN n int",))]
+        waiting[0].start()
+        wait_for(lambda: "ALTER TABLE work" in str(rows_of(look_at(server))), "the change that waits")
+        waiting.append(Thread(target=claiming.execute, args=("SELECT id FROM work FOR UPDATE SKIP LOCKED",)))
+        waiting[1].start()
+
+        def find() -> Observation | None:
+            observation = look_at(server)
+            return observation if len(rows_of(observation)) == 2 and "metadata lock" in str(observation.findings) else None
+
+        try:
+            found = wait_for(find, "two sessions that wait for a metadata lock")
+        finally:
+            idle.execute("ROLLBACK")
+            for one in waiting:
+                one.join()
+    change, claim = rows_of(found)
+    assert change[2] == "table metadata lock: ALTER TABLE work ADD COLUMN n int"
+    assert claim[2] == "table metadata lock: SELECT id FROM work FOR UPDATE SKIP LOCKED"
+    finding = finding_about(found, "metadata lock")
+    if is_recorded == "YES":
+        assert change[3].startswith(f"session {holder} ")
+        assert claim[3].startswith(f"session {holder} ")
+        assert "holds a metadata lock for which 2 sessions wait" in finding.sentence
+        assert finding.statement == f"KILL {holder};"
+    else:
+        assert "2 sessions waiting for a metadata lock" in finding.sentence
+        assert finding.statement == ""
+        assert "the performance schema does not record metadata locks" in cannot_see(found)
+
+
+def rows_of(observation: Observation) -> tuple[tuple[str, ...], ...]:
+    return section_of(observation, "Blocked sessions").rows
