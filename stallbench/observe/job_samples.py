@@ -13,7 +13,7 @@ from stallbench.collectors.collector import samples_of
 from stallbench.measures import MEASURES
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.formatting import format_count, format_plural
-from stallbench.observe.postgres.queues import MOST_COUNTED, JobCounts
+from stallbench.observe.postgres.job_counts import MOST_COUNTED, JobCounts
 from stallbench.records.samples import Sample
 from stallbench.run.record import UncertainMetric
 

@@ -15,7 +15,7 @@ from stallbench.engines import loaded_errors
 from stallbench.observe.address import PRIMARY, ObservedServers
 from stallbench.observe.job_samples import JobSamples
 from stallbench.observe.observer import ServerGoneError
-from stallbench.observe.postgres.queues import JobCounts
+from stallbench.observe.postgres.job_counts import JobCounts
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.records.samples import Sample, SampleLog
 

@@ -10,9 +10,10 @@ from stallbench.libraries import find_library
 from stallbench.libraries.installation import is_installed
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.known_queue import find_known_queues
+from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING, count_jobs
 from stallbench.observe.postgres.load import sample_jobs
 from stallbench.observe.postgres.observer import make_postgres_observer
-from stallbench.observe.postgres.queues import MOST_COUNTED, MOST_RUNNING, QueuesSubject, count_jobs
+from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.postgres.recognition import find_queue_tables
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.queues import find_queue

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stallbench.observe.job_samples import JobSamples
-from stallbench.observe.postgres.queues import MOST_COUNTED, TOO_LONG, JobCounts
+from stallbench.observe.postgres.job_counts import MOST_COUNTED, JobCounts
+from stallbench.observe.postgres.queues import TOO_LONG
 
 RIVER = JobCounts(ready=20, oldest_s=3.0)
 EMPTY = JobCounts(ready=0, oldest_s=None)

@@ -13,8 +13,8 @@ from typing import Any
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
 from stallbench.observe.known_queue import Recorded
+from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING
 from stallbench.observe.postgres.load import MOST_SAMPLED, OPTION, LoadSubject
-from stallbench.observe.postgres.queues import MOST_COUNTED, MOST_RUNNING
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.observe.profile.reading import Reading, Sampled
 from stallbench.observe.subject import Look, Section

@@ -13,7 +13,8 @@ import pymysql
 from stallbench.engines.error_kinds import MYSQL_LOCK_TIMEOUT, MYSQL_STATEMENT_TIMEOUT_CODES
 from stallbench.engines.mysql import DRIVER
 from stallbench.observe.known_queue import find_known_queues
-from stallbench.observe.postgres.queues import DROPPED, MOST_COUNTED, MOST_RUNNING, REFUSED, TOO_LONG, JobCounts, QueuesSubject
+from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING, JobCounts
+from stallbench.observe.postgres.queues import DROPPED, REFUSED, TOO_LONG, QueuesSubject
 from stallbench.observe.postgres.recognition import QueueTable, recognise
 from stallbench.observe.subject import Look
 

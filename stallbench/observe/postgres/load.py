@@ -16,7 +16,8 @@ from stallbench.collectors.statements import plain_statement
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
 from stallbench.observe.known_queue import Recorded
-from stallbench.observe.postgres.queues import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, TRY_AGAIN_S, QueuesSubject
+from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING
+from stallbench.observe.postgres.queues import TRY_AGAIN_S, QueuesSubject
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.observe.profile.file import write_profile
 from stallbench.observe.profile.reading import Reading, Sampled

@@ -1,56 +1,31 @@
-"""How many jobs are ready, how old is the oldest, and which jobs run for longer than their library would let them?
-
-Every count stops at a limit, and ends after `COUNT_TIMEOUT_MS`: then the server must have read past many dead or finished rows.
-"""
+"""How many jobs are ready, how old is the oldest, and which jobs run for longer than their library would let them?"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import psycopg
 
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
-from stallbench.observe.formatting import format_age, format_count, quote_name
+from stallbench.observe.formatting import format_age, format_count, format_plural, quote_name
+from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, JobCounts, count_jobs
 from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
-MOST_COUNTED = 10_000
-"""Ready jobs beyond which a count says "at least"."""
-MOST_RUNNING = 1_000
-COUNT_TIMEOUT_MS = 250
 TRY_AGAIN_S = 60.0
 """After a query that took too long."""
 _SEARCH_AGAIN_S = 300.0
+_COUNTING_S = 3.0
+"""How long one look counts at most: with very many queue tables, the first report must not be late."""
 REFUSED = "refused"
 TOO_LONG = "the count took too long"
 DROPPED = "the table was dropped"
+NO_TIME = f"a look counts for at most {_COUNTING_S:.0f} s, and the next one continues"
 _BEHIND_S = 60.0
 _FAR_BEHIND_S = 600.0
-_READY = """
-SELECT count(*), extract(epoch FROM clock_timestamp() - min(since))::float8
-FROM (SELECT {since} AS since FROM {table} AS job WHERE {where} LIMIT {limit}) AS ready
-"""
-_RUNNING = """
-SELECT count(*), extract(epoch FROM clock_timestamp() - min(since))::float8, count(*) FILTER (WHERE rescue_at < now())
-FROM (SELECT {since} AS since, ({rescue_from}) + ({rescue}) AS rescue_at FROM {table} AS job WHERE {where} LIMIT {limit}) AS running
-"""
-_ROWS = "SELECT count(*), NULL::float8 FROM (SELECT FROM {table} LIMIT {limit}) AS present"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobCounts:
-    """The jobs of one queue; None is unknown."""
-
-    ready: int | None
-    oldest_s: float | None
-    running: int | None = None
-    longest_s: float | None = None
-    overdue: int | None = None
-    """Running for longer than the rescue interval; none if the library has no such interval."""
-    why_not: str = ""
 
 
 class QueuesSubject(Subject):
@@ -95,18 +70,29 @@ class QueuesSubject(Subject):
         look.known.queue_oids = [oid for table in self.tables for oid in table.leaves]
         look.known.queue_names = [table.plain_name for table in self.tables]
         look.known.claim_patterns = patterns
-        rows, findings = [], []
+        rows: dict[str, tuple[str, ...]] = {}
+        findings: list[Finding] = []
         unseen = [Unseen(what=f"table {name}", why=self.why_missing, remedy=f"give it as {self.form}") for name in self._missing]
-        for table in self.tables:
-            counts = self._count(look, table)
-            rows.append(self._row(look, table, counts))
+        all_counts = {f"table {name}": JobCounts(ready=None, oldest_s=None, why_not=self.why_missing) for name in self._missing}
+        counted: set[str] = set()
+        ends_s = time.monotonic() + _COUNTING_S
+        for table in sorted(self.tables, key=self._counted_s):
+            if counted and time.monotonic() > ends_s:
+                all_counts[table.title] = JobCounts(ready=None, oldest_s=None, why_not=NO_TIME)
+                continue
+            counts = all_counts[table.title] = self._count(look, table)
+            rows[table.name] = self._row(look, table, counts)
             findings += _judge(table, counts)
             if counts.why_not:
                 unseen.append(_explain(look, table, counts))
             self._last[table.name] = (look.at_s, counts)
-        self.counts = {table.title: self._last[table.name][1] for table in self.tables} | {
-            f"table {name}": JobCounts(ready=None, oldest_s=None, why_not=self.why_missing) for name in self._missing
-        }
+            counted.add(table.name)
+        if len(counted) < len(self.tables):
+            left = format_plural(len(self.tables) - len(counted), "queue")
+            unseen.append(
+                Unseen(what=f"the jobs of {left}", why=NO_TIME, remedy=f"name those that matter with --table {self.form}")
+            )
+        self.counts = all_counts
         sentences = tuple(
             sentence
             for table in self.tables
@@ -123,11 +109,15 @@ class QueuesSubject(Subject):
         return Section(
             title="Queues",
             columns=("queue", "ready", "change", "oldest ready", "running", "longest", "overdue for rescue") if rows else (),
-            rows=tuple(rows),
+            rows=tuple(rows[table.name] for table in self.tables if table.name in rows),
             sentences=sentences,
             findings=tuple(findings),
             unseen=tuple(unseen),
         )
+
+    def _counted_s(self, table: QueueTable) -> float:
+        """Return when a queue was last counted, so that each has its turn."""
+        return self._last[table.name][0] if table.name in self._last else float("-inf")
 
     def find_all(self, look: Look) -> list[QueueTable]:
         """Return the tables of all known libraries."""
@@ -193,40 +183,6 @@ class QueuesSubject(Subject):
             _at_least_of_running(counts) + format_age(counts.longest_s) if counts.longest_s is not None else "",
             _overdue(counts) if counts.overdue is not None else "",
         )
-
-
-def count_jobs(server: Any, table: QueueTable) -> JobCounts:
-    """Count the jobs of one queue, with a snapshot of at most `COUNT_TIMEOUT_MS` for each of two queries.
-
-    Raises psycopg's errors; `psycopg.errors.QueryCanceled` if a count takes longer.
-    """
-
-    def ask(query: str) -> tuple[Any, ...]:
-        row = server.execute(query, timeout_ms=COUNT_TIMEOUT_MS).fetchone()
-        assert row is not None
-        return tuple(row)
-
-    known = table.known
-    if known is None:
-        rows, _ = ask(_ROWS.format(table=table.name, limit=MOST_COUNTED + 1))
-        return JobCounts(ready=rows, oldest_s=None)
-    since = known.ready.since.format(schema=table.schema)
-    ready, oldest_s = ask(_READY.format(since=since, table=table.name, where=known.ready.where, limit=MOST_COUNTED + 1))
-    if known.running is None:
-        return JobCounts(ready=ready, oldest_s=oldest_s)
-    own = known.running
-    values = {
-        "since": own.since.format(schema=table.schema),
-        "rescue_from": (own.rescue_from or own.since).format(schema=table.schema),
-        "rescue": known.rescue or "NULL::interval",
-        "table": f"{table.schema}.{own.table}" if own.table else table.name,
-        "where": own.where,
-        "limit": MOST_RUNNING + 1,
-    }
-    running, longest_s, overdue = ask(_RUNNING.format(**values))
-    return JobCounts(
-        ready=ready, oldest_s=oldest_s, running=running, longest_s=longest_s, overdue=overdue if known.rescue else None
-    )
 
 
 def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:

@@ -30,7 +30,7 @@ JOIN pg_namespace ON pg_namespace.oid = relnamespace
 WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema')
 AND {condition}
 ORDER BY nspname, relname
-LIMIT 100
+LIMIT 1000
 """
 _BY_NAME = "relname ~ %s"
 _BY_OID = "pg_class.oid = to_regclass(%s)"

@@ -163,7 +163,7 @@ class TablesSubject(Subject):
                 "indexes",
             ),
             rows=tuple(self._row(table, look.at_s) for table in tables if table.dead >= _SOME_DEAD or table.oid in wanted),
-            sentences=(self._describe_workers(most, workers, overdue, tables),),
+            sentences=(self._describe_workers(most, workers, overdue, tables, sees_all=look.known.sees_all),),
             findings=tuple(findings),
             unseen=self._name_unseen(tables),
         )
@@ -246,10 +246,15 @@ class TablesSubject(Subject):
             format_bytes(table.sizes.index_bytes) if table.sizes else "locked",
         )
 
-    def _describe_workers(self, most: int, workers: Sequence[Any], overdue: int, tables: Sequence[TableCounts]) -> str:
+    def _describe_workers(
+        self, most: int, workers: Sequence[Any], overdue: int, tables: Sequence[TableCounts], *, sees_all: bool
+    ) -> str:
         doing = "".join(f"; {one.doing or 'busy'} for {format_age(one.busy_s)}" for one in workers)
         due = f"{format_plural(overdue, 'table')} of {format_count(tables[0].tables if tables else 0)} overdue for a vacuum"
-        return f"Autovacuum: {len(workers)} of {most} workers busy{doing}. {due}."
+        busy = f"{len(workers)} of {most} workers busy{doing}"
+        if not sees_all:
+            busy = f"how many of its {most} workers are busy is hidden from this user"
+        return f"Autovacuum: {busy}. {due}."
 
     def _name_unseen(self, tables: Sequence[TableCounts]) -> tuple[Unseen, ...]:
         unseen = [
