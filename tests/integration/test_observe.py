@@ -199,6 +199,7 @@ def test_a_user_without_rights_learns_what_is_hidden_and_how_to_see_it(
     assert "No statement of those that this user may see was recognised as the claim" in text_of(
         section_of(observation, "Statements")
     )
+    assert "workers are busy is hidden from this user" in text_of(section_of(observation, "Tables"))
 
 
 @pytest.mark.parametrize("version", ["1.7", "1.8"])
