@@ -144,8 +144,9 @@ def test_a_count_of_running_jobs_that_stops_at_its_limit_says_so_of_everything_t
 
 def test_a_count_that_takes_too_long_is_given_up(river: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(river, "INSERT INTO river_job SELECT FROM generate_series(1, 200000)")
-    monkeypatch.setattr("stallbench.observe.postgres.queues.COUNT_TIMEOUT_MS", 1)
-    monkeypatch.setattr("stallbench.observe.postgres.queues.MOST_COUNTED", 10_000_000)
+    for module in ("job_counts", "queues"):
+        monkeypatch.setattr(f"stallbench.observe.postgres.{module}.COUNT_TIMEOUT_MS", 1)
+        monkeypatch.setattr(f"stallbench.observe.postgres.{module}.MOST_COUNTED", 10_000_000)
     observation = look_at(river)
     assert "the count took too long, more than 1 ms" in cannot_see(observation)
     assert section_of(observation, "Who holds")
