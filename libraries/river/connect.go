@@ -28,7 +28,7 @@ func connect(ctx context.Context, document contract.Document) *riverpgxv5.Driver
 // openFile opens the file with one connection, as the driver's documentation recommends. Other processes write to the file too, so a statement
 // waits for their transactions; the driver for SQLite does not wait by itself.
 func openFile(ctx context.Context, document contract.Document) *riversqlite.Driver {
-	settings := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(NORMAL)"}, "_txlock": {"immediate"}}
+	settings := url.Values{"_pragma": {"busy_timeout(5000)"}}
 	pool := contract.Must(sql.Open("sqlite", "file:"+document.Endpoint.Database+"?"+settings.Encode()))
 	pool.SetMaxOpenConns(1)
 	contract.Must(0, pool.PingContext(ctx))

@@ -79,10 +79,12 @@ class _Ongoing:
         self.last = self.last if observation.gone else observation
         if self.recording is not None and not observation.gone:
             try:
-                self.recording.sample(self.queues.counts)
+                self.recording.sample(self.queues.take_new_counts())
             except ServerGoneError as error:
                 self.missed += 1
                 self.lost = str(error)
+        elif self.recording is not None:
+            self.recording.jobs.miss()
         self.missed += bool(observation.gone)
         return observation
 
@@ -212,7 +214,7 @@ def _list_notes(ongoing: _Ongoing) -> list[str]:
 
 def _list_lower_bounds(uncertain: Sequence[UncertainMetric]) -> list[str]:
     return [
-        f"The {MEASURES[name].label} was at times larger than recorded: {one.why}."
+        f"The {MEASURES[name].label} may at times have been larger than recorded: {one.why}."
         for one in uncertain
         for name, statistic in [one.metric.split(".")]
         if statistic == "max" and one.is_at_least

@@ -20,6 +20,7 @@ from stallbench.run.record import UncertainMetric
 _MEASURES = ("depth", "oldest_job_s")
 _OF_ONE_LOOK = {"first": (0, "at the first look"), "last": (-1, "at the last look")}
 _NOTHING = "no queue was counted"
+_NOT_READ = "the server could not be read"
 
 
 class _Figure(NamedTuple):
@@ -45,6 +46,11 @@ class JobSamples:
             self._looks[name].append(figure)
         values = {name: figure.value for name, figure in found.items() if figure.value is not None}
         return list(samples_of(PRIMARY, "queue", values))
+
+    def miss(self) -> None:
+        """Note a look at which the server could not be read."""
+        for looks in self._looks.values():
+            looks.append(_Figure(None, _NOT_READ))
 
     def find_uncertain(self) -> list[UncertainMetric]:
         """Return the metrics whose value a look that did not see every job may have flattered."""

@@ -85,9 +85,13 @@ class Recording:
         self.why_not: dict[str, str] = {}
         """By collector: why its last sample was not wholly measured."""
 
-    def sample(self, counts: Mapping[str, JobCounts]) -> None:
-        """Let each collector take one sample. ``counts``: the jobs of each queue, by its title. Raises `ServerGoneError` if the server is gone."""
-        self._logs[_BACKLOG].write(time.time_ns(), self.jobs.take(counts))
+    def sample(self, counts: Mapping[str, JobCounts] | None) -> None:
+        """Let each collector take one sample. ``counts``: the jobs of each queue, by its title; none if this look did not count them.
+
+        Raises `ServerGoneError` if the server is gone.
+        """
+        if counts is not None:
+            self._logs[_BACKLOG].write(time.time_ns(), self.jobs.take(counts))
         for collector in self._collectors:
             t_ns = time.time_ns()
             self._logs[collector.name].write(t_ns, self._take(collector))
@@ -138,4 +142,7 @@ def _describe_watched(tables: Sequence[QueueTable]) -> WatchedQueue:
 
 def _measure_size(log: Path | None) -> int:
     """Return the size in bytes of the log; 0 if there is none, or at this moment none: one that is created from now on is read whole."""
-    return log.stat().st_size if log is not None and log.exists() else 0
+    try:
+        return log.stat().st_size if log is not None else 0
+    except OSError:
+        return 0

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from stallbench.queues.postgres_queue import read_int
 from stallbench.queues.queue import Claim
 from stallbench.queues.statements import fill_placeholders, read_statements
 from stallbench.queues.status_column import StatusColumnOptions
@@ -62,6 +63,11 @@ class StagedJobs(UniqueJobs):
         placeholders = {"{delay}": str(options.delay_s)}
         self.statements |= {name: fill_placeholders(statement, placeholders) for name, statement in _STATEMENTS.items()}
 
+    @classmethod
+    def count_advisory_locks(cls, options: StatusColumnOptions) -> int:
+        """Return one: the stager's."""
+        return 1
+
     def install(self) -> None:
         """Create the table, whose new jobs are scheduled, and its indexes."""
         super().install()
@@ -74,5 +80,12 @@ class StagedJobs(UniqueJobs):
         """Make due jobs ready if it is time to, then claim one. Raises an error of the driver if a key is not unique."""
         if time.monotonic() >= self._stage_at_s:
             self._stage_at_s = time.monotonic() + self._staging.stage_every_s
-            self.execute(f"stage_{self._staging.stage}")
+            self._stage()
         return super().claim()
+
+    def _stage(self) -> None:
+        """Stage due jobs if no other worker does; after an error, `recover` ends the transaction."""
+        self.execute("begin")
+        if read_int(self.execute("try_to_lock_stager"), 0):
+            self.execute(f"stage_{self._staging.stage}")
+        self.execute("commit")

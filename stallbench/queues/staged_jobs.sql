@@ -15,31 +15,27 @@ CREATE INDEX status_column_jobs_scheduled ON status_column_jobs (run_at) WHERE s
 CREATE UNIQUE INDEX status_column_jobs_key_when_ready ON status_column_jobs (unique_key)
 WHERE unique_key IS NOT NULL AND status IN ('ready', 'claimed')
 
+-- name: try_to_lock_stager
+-- Whether no other worker stages now. Its own statement: the next one must see what the former stager has committed.
+SELECT pg_try_advisory_xact_lock(hashtextextended('staged_jobs', 0))::int
+
 -- name: stage_in_one_statement
--- Makes all due jobs ready, or none. Only one worker stages at a time; the others do not wait.
-WITH stager AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtextextended('staged_jobs', 0)) AS is_alone)
-UPDATE status_column_jobs
-SET status = 'ready'
-FROM stager
-WHERE is_alone AND status = 'scheduled' AND run_at <= now()
+-- Makes all due jobs ready, or none.
+UPDATE status_column_jobs SET status = 'ready' WHERE status = 'scheduled' AND run_at <= now()
 
 -- name: stage_skip_conflicts
 -- The same for the first due job of each key that no ready or claimed job has.
-WITH
-  stager AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtextextended('staged_jobs', 0)) AS is_alone),
-  free AS (
-    SELECT min(job_id) AS job_id
-    FROM status_column_jobs AS due
-    WHERE status = 'scheduled' AND run_at <= now()
-    AND NOT EXISTS (
-      SELECT 1 FROM status_column_jobs AS other WHERE other.unique_key = due.unique_key AND other.status IN ('ready', 'claimed')
-    )
-    GROUP BY coalesce(unique_key, job_id::text)
-  )
 UPDATE status_column_jobs
 SET status = 'ready'
-FROM stager, free
-WHERE is_alone AND status_column_jobs.job_id = free.job_id
+WHERE status = 'scheduled' AND job_id IN (
+  SELECT min(job_id)
+  FROM status_column_jobs AS due
+  WHERE status = 'scheduled' AND run_at <= now()
+  AND NOT EXISTS (
+    SELECT 1 FROM status_column_jobs AS other WHERE other.unique_key = due.unique_key AND other.status IN ('ready', 'claimed')
+  )
+  GROUP BY coalesce(unique_key, job_id::text)
+)
 
 -- name: backlog
 -- Jobs that are due, staged or not, or that have been claimed for longer than $1 seconds.

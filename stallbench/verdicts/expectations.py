@@ -57,9 +57,12 @@ class Expectations(Check):
         is_too_low = expectation.at_least is not None and compared < expectation.at_least
         is_too_high = expectation.at_most is not None and compared > expectation.at_most
         fails = is_too_low or is_too_high
-        if not fails and uncertain and not (uncertain.is_at_least and expectation.at_most is None):
+        is_certain = uncertain is None or (
+            uncertain.is_at_least and (is_too_high or not (is_too_low or expectation.at_most is not None))
+        )
+        if uncertain and not is_certain:
             found = f"at least {found}" if uncertain.is_at_least else found
-            reason = f"{subject} is {found}, which does not show that it is {expected}: {uncertain.why}"
+            reason = f"{subject} is {found}, and whether it is {expected} is not known: {uncertain.why}"
             return self.finding("unknown", subject, reason, expected=expected, found=found, because=because)
         machine = _describe_busier_machine(run, expectation, unit) if fails else ""
         return self.finding(

@@ -74,3 +74,12 @@ def test_a_job_that_is_not_due_is_not_staged(install: InstallQueue) -> None:
     assert not claim_all(queue)
     assert queue.backlog().depth == 0
     assert [claimed for _, claimed in queue.job_ids()] == [False]
+
+
+def test_only_one_worker_stages_at_a_time_and_the_others_do_not_wait(install: InstallQueue) -> None:
+    queue = install(unique="none")
+    (job_id,) = queue.enqueue([OTHER])
+    with psycopg.connect(queue.connection.info.dsn, password=queue.connection.info.password) as stager:
+        stager.execute("SELECT pg_advisory_xact_lock(hashtextextended('staged_jobs', 0))")
+        assert not claim_all(queue)
+    assert claim_all(queue) == [job_id]

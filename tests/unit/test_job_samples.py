@@ -78,3 +78,13 @@ def test_without_a_queue_nothing_is_recorded() -> None:
     samples = JobSamples()
     assert take(samples) == {}
     assert uncertain(samples)["depth.last"] == ("no queue was counted, at the last look", False)
+
+
+def test_a_look_at_which_the_server_could_not_be_read_leaves_the_greatest_figure_open() -> None:
+    samples = JobSamples()
+    take(samples, RIVER)
+    samples.miss()
+    take(samples, RIVER)
+    found = uncertain(samples)
+    assert found["depth.max"] == ("the server could not be read, at 1 of 3 looks", True)
+    assert "depth.last" not in found

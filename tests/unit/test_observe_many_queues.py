@@ -60,3 +60,12 @@ def test_queues_have_their_turn_if_there_is_no_time_for_all_and_the_report_says_
         "unknown queue (b.jobs)",
         "unknown queue (c.jobs)",
     ], "an expectation must know that they were not counted"
+
+
+def test_counts_are_recorded_once_although_later_looks_leave_them_out() -> None:
+    subject = CountedTables()
+    look(subject, 1.0)
+    assert subject.take_new_counts() == subject.counts
+    assert subject.take_new_counts() is None
+    look(subject, 2.0)
+    assert subject.take_new_counts() == subject.counts

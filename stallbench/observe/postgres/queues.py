@@ -48,12 +48,18 @@ class QueuesSubject(Subject):
         self._last: dict[str, tuple[float, JobCounts]] = {}
         self.counts: dict[str, JobCounts] = {}
         """The counts of each queue at the last look, by its title, and of each missing table; empty if that look ended in an error."""
+        self._are_new = False
 
     def require_named(self) -> None:
         """Raise `BadInputError` if the last search did not find a table that the user named."""
         if self._missing:
             issues = [f"--table {name}: {self.why_missing}; give it as {self.form}" for name in self._missing]
             raise BadInputError("\n".join(issues))
+
+    def take_new_counts(self) -> dict[str, JobCounts] | None:
+        """Return `counts` once; none if no look has counted since: expensive counts are left out of most looks."""
+        are_new, self._are_new = self._are_new, False
+        return self.counts if are_new else None
 
     def counted_at(self, table: QueueTable, at_s: float) -> JobCounts | None:
         """Return the counts of a queue by the look that began at ``at_s``; none if that look left them out."""
@@ -63,6 +69,7 @@ class QueuesSubject(Subject):
     def look(self, look: Look) -> Section:
         """Return a row for each queue, and a finding for each that is behind or has jobs that nobody works on."""
         self.counts = {}
+        self._are_new = True
         if look.at_s - self._searched_s >= _SEARCH_AGAIN_S:
             self._search(look)
             self._searched_s = look.at_s
