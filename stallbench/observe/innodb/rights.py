@@ -27,9 +27,8 @@ class InnoDBRightsSubject(Subject):
         known = look.known
         known.user, known.database, known.version = str(user), str(database), str(version)
         known.is_replica, known.up_s = bool(read_only), float(up_s)
-        grants = " ".join(row[0] for row in look.server.fetch("SHOW GRANTS"))
         unseen = []
-        known.sees_all = any(right in grants for right in ("PROCESS", "ALL PRIVILEGES ON *.*", "SUPER"))
+        known.sees_all = any(_shows_all_sessions(str(grant)) for (grant,) in look.server.fetch("SHOW GRANTS"))
         if not known.sees_all:
             name, _, host = str(user).partition("@")
             unseen.append(
@@ -50,6 +49,12 @@ class InnoDBRightsSubject(Subject):
             )
         unseen += _find_unknown_version(known.version)
         return Section(title="", unseen=tuple(unseen))
+
+
+def _shows_all_sessions(grant: str) -> bool:
+    """Return whether a row of SHOW GRANTS has PROCESS; SUPER does not include it, and a database can have its name."""
+    rights = re.match(r"GRANT ([A-Z_, ]+) ON \*\.\* ", grant)
+    return rights is not None and not {"PROCESS", "ALL PRIVILEGES"}.isdisjoint(rights[1].split(", "))
 
 
 def _find_unknown_version(version: str) -> list[Unseen]:

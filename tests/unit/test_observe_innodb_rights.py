@@ -1,0 +1,40 @@
+"""Which users of MariaDB and MySQL see the sessions of others, so that `stallbench observe` may say that there are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.observe.innodb.rights import InnoDBRightsSubject
+from stallbench.observe.subject import Known, Look
+
+
+class Server:
+    """Answers as a server whose user has one grant."""
+
+    def __init__(self, grant: str) -> None:
+        self.grant = grant
+
+    def fetch(self, query: str) -> list[tuple[object, ...]]:
+        if query == "SHOW GRANTS":
+            return [("GRANT USAGE ON *.* TO `watch`@`%`",), (self.grant,)]
+        return [("Uptime", "60")] if "Uptime" in query else [("watch@%", "app", "10.11.19-MariaDB", 1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("grant", "sees_all"),
+    [
+        ("GRANT PROCESS ON *.* TO `watch`@`%`", True),
+        ("GRANT SELECT, PROCESS, REPLICATION CLIENT ON *.* TO `watch`@`%`", True),
+        ("GRANT ALL PRIVILEGES ON *.* TO `watch`@`%` WITH GRANT OPTION", True),
+        ("GRANT SUPER ON *.* TO `watch`@`%`", False),
+        ("GRANT ALL PRIVILEGES ON `app`.* TO `watch`@`%`", False),
+        ("GRANT SELECT ON `PROCESS`.* TO `watch`@`%`", False),
+        ("GRANT SELECT ON `PROCESSING`.* TO `watch`@`%`", False),
+        ("GRANT SELECT ON *.* TO `PROCESS`@`%`", False),
+    ],
+)
+def test_only_the_process_privilege_shows_other_users_sessions(grant: str, sees_all: bool) -> None:
+    known = Known()
+    section = InnoDBRightsSubject().look(Look(server=Server(grant), at_s=0.0, known=known))
+    assert known.sees_all is sees_all
+    assert bool(section.unseen) is not sees_all
