@@ -64,9 +64,40 @@ def test_what_waits_for_a_metadata_lock_is_shown_and_who_holds_it_if_that_is_rec
         assert "holds a metadata lock for which 2 sessions wait" in finding.sentence
         assert finding.statement == f"KILL {holder};"
     else:
-        assert "2 sessions waiting for a metadata lock" in finding.sentence
+        assert "2 sessions wait for a metadata lock" in finding.sentence
         assert finding.statement == ""
         assert "the performance schema does not record metadata locks" in cannot_see(found)
+
+
+def test_behind_lock_tables_a_reader_is_not_taken_for_a_holder(server: Endpoint) -> None:
+    with connected(server) as locking, connected(server) as reading, connected(server) as writing:
+        locking.execute(
+            "SELECT connection_id(), enabled FROM performance_schema.setup_instruments WHERE name = 'wait/lock/metadata/sql/mdl'"
+        )
+        ((holder, is_recorded),) = locking.fetchall()
+        reading.execute("START TRANSACTION")
+        reading.execute("SELECT * FROM work")
+        locking.execute("LOCK TABLES work READ")
+        waiting = Thread(target=writing.execute, args=("INSERT INTO work VALUES (1)",))
+        waiting.start()
+
+        def find() -> Observation | None:
+            observation = look_at(server)
+            return observation if "metadata lock" in str(observation.findings) else None
+
+        try:
+            found = wait_for(find, "a writer that waits for a metadata lock")
+        finally:
+            locking.execute("UNLOCK TABLES")
+            waiting.join()
+            reading.execute("ROLLBACK")
+    statements = [one.statement for one in found.findings if "metadata lock" in one.sentence]
+    if is_recorded == "NO":
+        assert statements == [""]
+    elif server.engine == "mariadb":  # shows the lock as SHARED_READ, like that of the reader
+        assert f"KILL {holder};" in statements
+    else:
+        assert statements == [f"KILL {holder};"]
 
 
 def rows_of(observation: Observation) -> tuple[tuple[str, ...], ...]:
