@@ -10,5 +10,7 @@ LONG_TRANSACTION_S = 60.0
 """A transaction that holds the horizon and is a finding."""
 VERY_LONG_TRANSACTION_S = 300.0
 """One that is critical."""
+MANY_XIDS = 1_000_000
+"""So many transactions can leave so many dead rows in a queue's table, however short the time was."""
 ALMOST_ALL_CONNECTIONS = 0.95
 """Share of the server's limit from which on hardly a connection is left."""

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from stallbench.observe.postgres.horizon import HorizonSubject
 from stallbench.observe.postgres.replication import ReplicationSubject
 from stallbench.observe.postgres.session import Rows
 from stallbench.observe.postgres.slots import Slot, judge_slot
-from stallbench.observe.subject import Known, Look, Severity
+from stallbench.observe.subject import Known, Look, Section, Severity
 
 GB = 1024**3
 
@@ -49,6 +50,14 @@ def test_before_postgres_17_it_is_not_known_since_when() -> None:
 def test_a_replica_that_restarts_is_nothing_to_warn_of() -> None:
     assert judge_slot(slot(inactive_s=2.0), "replication") is None
     assert slot(inactive_s=2.0).state == "inactive for 2.0 s"
+
+
+@pytest.mark.parametrize("values", [{"kept_bytes": 11 * GB}, {"xmin_age": 2_000_000}, {"catalog_age": 2_000_000}])
+def test_a_consumer_that_crashes_again_and_again_is_reported_once_its_slot_keeps_much(values: dict[str, int]) -> None:
+    """Each of its attempts begins the time anew."""
+    finding = judge_slot(slot(inactive_s=2.0, **values), "replication")
+    assert finding is not None
+    assert "slot s has been inactive for 2.0 s (its consumer may be restarting) and keeps" in finding.sentence
 
 
 def test_a_slot_that_a_standby_copies_from_its_primary_is_never_used_there() -> None:
@@ -103,3 +112,29 @@ def test_the_table_says_of_an_invalidated_slot_that_it_keeps_nothing() -> None:
     server = Stub(pg_stat_replication=[], pg_replication_slots=[tuple(slot(wal_status="lost", kept_bytes=None))])
     section = ReplicationSubject().look(Look(server=server, at_s=0.0, known=Known(sees_all=True)))
     assert section.rows == (("physical slot s", "", "inactive for 60 min, invalidated", "0 B", "", "keeps nothing"),)
+
+
+def look_at_horizon(inactive: Slot) -> tuple[Section, Known]:
+    """Look at a server whose oldest holder is a slot, and the next a transaction that is prepared since an hour."""
+    of_slot = ("slot", inactive.name, None, "", "inactive", None, inactive.xmin_age, "", False)
+    prepared = ("prepared", "gid", None, "", "prepared", 3600.0, 4, "", False)
+    server = Stub(
+        catalog_only=[of_slot, prepared], to_jsonb=[tuple(inactive)], pg_prepared_xacts=[("gid", "app", "shop", 3600.0)]
+    )
+    known = Known(sees_all=True)
+    return HorizonSubject().look(Look(server=server, at_s=0.0, known=known)), known
+
+
+def test_behind_a_slot_whose_consumer_restarts_the_next_holder_is_named() -> None:
+    section, known = look_at_horizon(slot(inactive_s=2.0, xmin_age=5))
+    assert [row[-1] for row in section.rows] == ["may be restarting", "ROLLBACK PREPARED 'gid';"]
+    assert [one.about for one in section.findings] == ["gid"]
+    assert known.holder == "prepared transaction gid (database shop, owner app)"
+    assert known.holder_statement == "ROLLBACK PREPARED 'gid';"
+
+
+def test_a_slot_whose_xmin_is_old_holds_the_horizon_although_it_was_used_just_now() -> None:
+    section, known = look_at_horizon(slot(inactive_s=2.0, xmin_age=2_000_000))
+    assert section.rows[0][-1] == "SELECT pg_drop_replication_slot('s');"
+    assert [one.about for one in section.findings] == ["s", "gid"]
+    assert known.holder == "inactive replication slot s"

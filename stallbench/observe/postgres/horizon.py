@@ -18,13 +18,11 @@ from stallbench.observe.postgres.sessions import (
 )
 from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots, statement_to_drop
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
-from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, VERY_LONG_TRANSACTION_S
+from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, MANY_XIDS, VERY_LONG_TRANSACTION_S
 
 _MOST_SHOWN = 6
 _PREPARED_S = 10.0
 """A transaction manager commits what it has prepared within milliseconds."""
-_MANY_XIDS = 1_000_000
-"""So many transactions can leave so many dead rows in a queue's table, however short the time was."""
 _OLD_FEEDBACK_XIDS = 100_000
 """The feedback of a replica on which nothing is wrong is some seconds old."""
 _MEANS = "VACUUM cannot remove any row that has died since, so every claim reads past more dead rows"
@@ -57,13 +55,13 @@ class HorizonSubject(Subject):
         shown = lasting[:_MOST_SHOWN]
         prepared = _read_prepared(look) if any(one.kind == "prepared" for one in shown) else {}
         details = _read_details(look, shown, replicas)
-        holding = [one for one in shown if not one.catalog_only]
         look.known.holder = look.known.holder_statement = ""
         slots = _read_inactive_slots(look, holders)
         restarting = {slot.name for slot in slots if slot.is_briefly_inactive}
         synced = {slot.name for slot in slots if slot.is_synced}
-        if holding and _is_long(holding[0]) and holding[0].key not in restarting:
-            oldest = holding[0]
+        holding = [one for one in shown if not one.catalog_only and not (one.kind == "slot" and one.key in restarting)]
+        oldest = next((one for one in holding if _is_long(one)), None)
+        if oldest:
             look.known.holder = _describe(oldest, details, prepared)
             look.known.holder_statement = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
         rows = [
@@ -75,6 +73,8 @@ class HorizonSubject(Subject):
                 _describe_way(one),
                 "see the primary"
                 if one.kind == "slot" and one.key in synced
+                else "may be restarting"
+                if one.kind == "slot" and one.key in restarting
                 else _end(one, details.get(one.key), prepared)[0]
                 if _names_it(one)
                 else "see the subscriber"
@@ -93,7 +93,7 @@ class HorizonSubject(Subject):
             findings=tuple(
                 judge_holder(one, details, prepared, rank)
                 for rank, one in enumerate(holding)
-                if (_is_long(one) or one.kind == "prepared") and one.key not in restarting
+                if _is_long(one) or one.kind == "prepared"
             ),
             unseen=_name_unseen(shown),
         )
@@ -116,14 +116,14 @@ def _names_it(holder: Holder) -> bool:
 def _is_long(holder: Holder) -> bool:
     if holder.age_s is None:
         return holder.state == "inactive" or holder.age_xids >= _OLD_FEEDBACK_XIDS
-    return holder.age_s >= (_PREPARED_S if holder.kind == "prepared" else LONG_TRANSACTION_S) or holder.age_xids >= _MANY_XIDS
+    return holder.age_s >= (_PREPARED_S if holder.kind == "prepared" else LONG_TRANSACTION_S) or holder.age_xids >= MANY_XIDS
 
 
 def judge_holder(
     holder: Holder, details: Mapping[str, SessionDetails], prepared: Mapping[str, PreparedTransaction], rank: int
 ) -> Finding:
     """Return what a holder means, and how to end it. ``rank``: 0 for the oldest. ``details`` and ``prepared``: by the holder's key."""
-    is_urgent = rank == 0 and ((holder.age_s or 0) >= VERY_LONG_TRANSACTION_S or holder.age_xids >= _MANY_XIDS)
+    is_urgent = rank == 0 and ((holder.age_s or 0) >= VERY_LONG_TRANSACTION_S or holder.age_xids >= MANY_XIDS)
     severity = Severity.CRITICAL if is_urgent else Severity.WARNING if _is_long(holder) else Severity.NOTE
     since = f" for {format_age(holder.age_s)}, since {format_since(holder.age_s)}" if holder.age_s is not None else ""
     verb = "holds the horizon" if rank == 0 else "also keeps dead rows"

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from stallbench.observe.formatting import format_age, format_bytes, format_count, quote_text
 from stallbench.observe.subject import Finding, Severity
+from stallbench.observe.thresholds import MANY_XIDS
 
 BRIEFLY_INACTIVE_S = 60.0
 """A replica or a subscriber that restarts is back by then."""
@@ -53,8 +54,24 @@ class Slot(NamedTuple):
 
     @property
     def is_briefly_inactive(self) -> bool:
-        """Whether it became inactive so recently that its consumer may only be restarting."""
+        """Whether it became inactive so recently, and keeps so little, that its consumer may only be restarting.
+
+        A consumer that crashes again and again uses the slot between its crashes, so the time alone would never be long.
+        """
+        keeps_little = (self.kept_bytes or 0) < _KEPT_BYTES and max(self.xmin_age or 0, self.catalog_age or 0) < MANY_XIDS
+        return self._became_inactive_recently and keeps_little
+
+    @property
+    def _became_inactive_recently(self) -> bool:
         return self.inactive_s is not None and self.inactive_s < BRIEFLY_INACTIVE_S
+
+    @property
+    def inactivity(self) -> str:
+        """Return since when nobody uses it, to follow its name."""
+        if self.inactive_s is None:
+            return "is inactive"
+        may_restart = " (its consumer may be restarting)" if self._became_inactive_recently else ""
+        return f"has been inactive for {format_age(self.inactive_s)}{may_restart}"
 
     @property
     def state(self) -> str:
@@ -100,7 +117,6 @@ def judge_slot(slot: Slot, subject: str) -> Finding | None:
         )
     if slot.is_briefly_inactive:
         return None
-    since = f"has been inactive for {format_age(slot.inactive_s)}" if slot.inactive_s is not None else "is inactive"
     is_unused = slot.kept_bytes is None
     kept = "keeps no WAL, because it was never used" if is_unused else f"keeps {format_bytes(slot.kept_bytes)} of WAL"
     if slot.xmin_age is not None:
@@ -113,7 +129,7 @@ def judge_slot(slot: Slot, subject: str) -> Finding | None:
         severity=Severity.CRITICAL if is_urgent else Severity.NOTE if is_unused else Severity.WARNING,
         subject=subject,
         about=slot.name,
-        sentence=f"{about} {since} and {kept}.",
+        sentence=f"{about} {slot.inactivity} and {kept}.",
         because="" if is_unused else f"the server keeps WAL for it until {until}, or its consumer comes back",
         statement=statement_to_drop(slot.name),
         caution=describe_loss_of_slot(is_logical=slot.kind == "logical"),
