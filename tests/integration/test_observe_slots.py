@@ -16,7 +16,15 @@ pytestmark = pytest.mark.integration
 __all__ = ["database_name", "held", "prompt_feedback"]
 
 
-def test_the_slot_of_a_replica_that_has_gone_is_the_holder_and_its_statement_frees_the_horizon(held: HeldDatabase) -> None:
+@pytest.fixture
+def every_inactive_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report a slot at once: from PostgreSQL 17 on, its consumer may be restarting at first."""
+    monkeypatch.setattr("stallbench.observe.postgres.slots.BRIEFLY_INACTIVE_S", 0.0)
+
+
+def test_the_slot_of_a_replica_that_has_gone_is_the_holder_and_its_statement_frees_the_horizon(
+    held: HeldDatabase, every_inactive_slot: None
+) -> None:
     endpoint = held.cluster.server("primary").direct.model_copy(update={"database": held.name})
     held.start(held.document("slot"))
 
@@ -34,7 +42,7 @@ def test_the_slot_of_a_replica_that_has_gone_is_the_holder_and_its_statement_fre
     wait_for(lambda: find() is None, "a horizon that is free")
 
 
-def test_what_dropping_a_slot_loses_depends_on_its_kind(held: HeldDatabase) -> None:
+def test_what_dropping_a_slot_loses_depends_on_its_kind(held: HeldDatabase, every_inactive_slot: None) -> None:
     endpoint = held.cluster.server("primary").direct.model_copy(update={"database": held.name})
     held.primary.execute("SELECT pg_create_physical_replication_slot('of_a_replica', true)")
     held.primary.execute("SELECT pg_create_logical_replication_slot('of_a_subscriber', 'pgoutput')")
