@@ -29,7 +29,8 @@ func connect(ctx context.Context, document contract.Document) *riverpgxv5.Driver
 // waits for their transactions; the driver for SQLite does not wait by itself.
 func openFile(ctx context.Context, document contract.Document) *riversqlite.Driver {
 	settings := url.Values{"_pragma": {"busy_timeout(5000)"}}
-	pool := contract.Must(sql.Open("sqlite", "file:"+document.Endpoint.Database+"?"+settings.Encode()))
+	address := url.URL{Scheme: "file", OmitHost: true, Path: document.Endpoint.Database, RawQuery: settings.Encode()}
+	pool := contract.Must(sql.Open("sqlite", address.String()))
 	pool.SetMaxOpenConns(1)
 	contract.Must(0, pool.PingContext(ctx))
 	return riversqlite.New(pool)

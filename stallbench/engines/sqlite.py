@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 from stallbench.engines.driver import Driver
 from stallbench.records.endpoint import Endpoint
@@ -20,7 +21,11 @@ class SQLiteDriver(Driver):
     def connect(self, endpoint: Endpoint, name: str) -> sqlite3.Connection:
         """Open the existing file; raises `sqlite3.OperationalError` if it cannot be read."""
         connection = sqlite3.connect(
-            f"file:{endpoint.database}?mode=rw", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+            f"{Path(endpoint.database).absolute().as_uri()}?mode=rw",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
         )
         # The usual choice of web frameworks for WAL mode: only checkpoints wait for the disk, commits do not.
         connection.execute("PRAGMA synchronous = NORMAL")

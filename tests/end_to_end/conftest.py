@@ -25,6 +25,8 @@ from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
 from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX
 from stallbench.processes.supervisor import TOKEN_VARIABLE
+from stallbench.records.endpoint import Endpoint
+from tests.integration.engines import PrivateServers, private_servers
 from tests.waiting import wait_for
 
 SHORT = (
@@ -55,6 +57,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(_TEST_S))
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateServers]:
+    """Servers of the tests of one file, which a command connects to as to a user's."""
+    with private_servers(tmp_path_factory.mktemp("servers")) as started:
+        yield started
+
+
+@pytest.fixture
+def server(servers: PrivateServers) -> Iterator[Endpoint]:
+    """An empty database on PostgreSQL."""
+    with servers.empty("postgres") as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="session", autouse=True)

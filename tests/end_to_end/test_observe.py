@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
@@ -29,7 +28,7 @@ from stallbench.servers.ports import find_free_port
 from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
 from tests.end_to_end.conftest import Bench, RunHere
-from tests.integration.engines import PrivateServers, private_servers
+from tests.integration.engines import PrivateServers
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
@@ -57,18 +56,6 @@ at_most = 60
 """
 SERVER_DASHBOARD = Path(__file__).resolve().parents[2] / "dashboards" / "server.json"
 NOBODY_LISTENS = "postgresql://reader@127.0.0.1:9/app"
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateServers]:
-    with private_servers(tmp_path_factory.mktemp("servers")) as started:
-        yield started
-
-
-@pytest.fixture
-def server(servers: PrivateServers) -> Iterator[Endpoint]:
-    with servers.empty("postgres") as endpoint:
-        yield endpoint
 
 
 def address_of(endpoint: Endpoint) -> str:

@@ -13,15 +13,9 @@ from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
 from tests.end_to_end.conftest import RunHere
 from tests.end_to_end.test_observe import start
-from tests.integration.engines import PrivateServers, private_servers
+from tests.integration.engines import PrivateServers
 
 pytestmark = pytest.mark.end_to_end
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateServers]:
-    with private_servers(tmp_path_factory.mktemp("servers")) as started:
-        yield started
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from stallbench.engines.postgres import connect
 from stallbench.observe.postgres.job_counts import MOST_COUNTED
 from stallbench.records.endpoint import Endpoint
 from tests.end_to_end.conftest import Bench
-from tests.integration.engines import PrivateServers, private_servers
+from tests.end_to_end.test_observe import address_of
 
 pytestmark = pytest.mark.end_to_end
 
@@ -31,18 +30,6 @@ at_most = 60
 """
 
 
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateServers]:
-    with private_servers(tmp_path_factory.mktemp("servers")) as started:
-        yield started
-
-
-@pytest.fixture
-def server(servers: PrivateServers) -> Iterator[Endpoint]:
-    with servers.empty("postgres") as endpoint:
-        yield endpoint
-
-
 def test_more_jobs_than_are_counted_and_ages_that_no_one_knows_do_not_pass(
     server: Endpoint, bench: Bench, tmp_path: Path
 ) -> None:
@@ -50,8 +37,18 @@ def test_more_jobs_than_are_counted_and_ages_that_no_one_knows_do_not_pass(
         connection.execute(f"CREATE TABLE own_jobs AS SELECT generate_series(1, {3 * MOST_COUNTED}) AS n")
     expectations = tmp_path / "expectations.toml"
     expectations.write_text(EXPECTATIONS)
-    address = f"postgresql://{server.user}@{server.host}:{server.port}/{server.database}"
-    arguments = ("--dsn", address, "--table", "public.own_jobs", "--for", "3s", "--every", "1s", "--expect", str(expectations))
+    arguments = (
+        "--dsn",
+        address_of(server),
+        "--table",
+        "public.own_jobs",
+        "--for",
+        "3s",
+        "--every",
+        "1s",
+        "--expect",
+        str(expectations),
+    )
     process = bench.start("observe", *arguments, environment={"PGPASSWORD": server.password.get_secret_value()})
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1, out + err

@@ -73,7 +73,7 @@ def torture_folder(bench: Bench) -> Path:
 
 
 def assert_only_jobs_are_repeated(bench: Bench) -> None:
-    """In the newest torture, a completed job was executed again, and none is lost."""
+    """Check that in the newest torture a completed job was executed a second time, and that no job is lost."""
     trials = {each["trial"]["point"]: each for each in json.loads((torture_folder(bench) / "torture.json").read_text())["trials"]}
     states = trials["after_completion_acknowledged"]["states"]
     assert (states["duplicates"], states["conservation"]) == ("broken", "holds")

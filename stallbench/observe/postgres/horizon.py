@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,15 +71,7 @@ class HorizonSubject(Subject):
                 format_age(one.age_s) if one.age_s is not None else "",
                 format_count(one.age_xids),
                 _describe_way(one),
-                "see the primary"
-                if one.kind == "slot" and one.key in synced
-                else "may be restarting"
-                if one.kind == "slot" and one.key in restarting
-                else _end(one, details.get(one.key), prepared)[0]
-                if _names_it(one)
-                else "see the subscriber"
-                if one.catalog_only
-                else "see the replica",
+                _advise(one, details.get(one.key), prepared, synced=synced, restarting=restarting),
             )
             for one in shown
         ]
@@ -111,6 +103,24 @@ def _read_inactive_slots(look: Look, holders: list[Holder]) -> list[Slot]:
 def _names_it(holder: Holder) -> bool:
     """Whether it is known what to end: a replica's feedback hides the session."""
     return holder.kind in ("backend", "prepared") or holder.state == "inactive"
+
+
+def _advise(
+    holder: Holder,
+    session: SessionDetails | None,
+    prepared: Mapping[str, PreparedTransaction],
+    *,
+    synced: Collection[str],
+    restarting: Collection[str],
+) -> str:
+    """Return the statement that ends the holder, or where to look for it. ``synced``, ``restarting``: names of slots."""
+    if holder.kind == "slot" and holder.key in synced:
+        return "see the primary"
+    if holder.kind == "slot" and holder.key in restarting:
+        return "may be restarting"
+    if _names_it(holder):
+        return _end(holder, session, prepared)[0]
+    return "see the subscriber" if holder.catalog_only else "see the replica"
 
 
 def _is_long(holder: Holder) -> bool:
