@@ -67,7 +67,7 @@ def is_over(run: FaultyRun) -> bool:
 
 def test_the_queue_waits_behind_the_statement_until_the_reader_ends(run: FaultyRun) -> None:
     run.wait_until_jobs_complete()
-    run.inject("alter_table", reader_for="2s")
+    run.inject("alter_table", reader_for="4s")
     waits_ns = time.time_ns()
     run.wait_until(lambda: is_over(run), "the column", within_s=60)
     record = run.faults()[-1]
@@ -75,12 +75,12 @@ def test_the_queue_waits_behind_the_statement_until_the_reader_ends(run: FaultyR
     assert record.evidence["done"] is True
     assert record.evidence["reader_held"] is True
     assert record.evidence["attempts"] == 1
-    assert record.evidence["took_s"] >= 2
+    assert record.evidence["took_s"] >= 4
     assert record.evidence["most_waiting_behind_it"] >= 1
     # Whatever move comes next waits: the claim of a worker without a job, else the completion of the one in hand.
     moves = [row for event in (Event.CLAIMED, Event.COMPLETED, Event.EMPTY) for row in run.events(event, waits_ns)]
     # It may come late, and the statement too.
-    assert any(int(row["duration_ns"]) > 0.5e9 for row in moves)
+    assert any(int(row["duration_ns"]) > 1e9 for row in moves)
     see_that_nothing_is_left(run)
 
 
