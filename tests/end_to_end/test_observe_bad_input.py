@@ -104,7 +104,7 @@ def test_a_server_that_goes_away_leaves_no_profile(servers: PrivateServers, tmp_
     process = start(*arguments, password=endpoint.password.get_secret_value())
     assert process.stdout is not None
     next(line for line in process.stdout if "Wraparound" in line)
-    servers.kill(control.process)
+    control.process.kill()
     out, err = process.communicate(timeout=120)
     assert process.returncode == 3, out + err
     assert "no profile was written" in err
