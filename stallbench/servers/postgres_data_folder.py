@@ -7,6 +7,7 @@ zone, so a template is used only if these are the same.
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -33,7 +34,9 @@ def create_data_folder(installation: PostgresInstallation, data: Path, password:
 
 def _name_template(installation: PostgresInstallation) -> Path:
     """Return the folder of the template for this program, user and time zone."""
-    key = hash_program(installation.programs.bin_dir / "postgres", installation.user or os.geteuid(), _TIME_ZONE.resolve())
+    # By its number: in another container that shares the cache, the user of this name may have another one.
+    owner = pwd.getpwnam(installation.user).pw_uid if installation.user else os.geteuid()
+    key = hash_program(installation.programs.bin_dir / "postgres", owner, _TIME_ZONE.resolve())
     return CACHE / "initdb" / f"{installation.programs.major}-{key}"
 
 
