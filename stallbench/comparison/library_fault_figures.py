@@ -30,12 +30,15 @@ def format_began(record: RunRecord) -> str:
 
 
 def write_fault_figures(page: Path, found: Mapping[tuple[str, str], LibraryRun], section: str) -> None:
-    """Write a line for each of ``found``, the runs by library and scenario, and keep those of other runs to which ``section`` still links."""
+    """Write a line for each of ``found``, the runs by library and column of the table, and keep those of other runs to which ``section`` still links."""
     path = page.parent / LINK
     rows = {
         (row["library"], row["scenario"]): row for row in _read(path) if f"[{row['run'].partition('-')[0]}]({LINK})" in section
     }
-    rows |= {(row["library"], row["scenario"]): row for row in map(_describe, found.values())}
+    rows |= {
+        (row["library"], column): row | {"scenario": column}
+        for (_, column), row in zip(found, map(_describe, found.values()), strict=True)
+    }
     if not rows:
         return
     text = io.StringIO()
@@ -60,7 +63,6 @@ def _describe(run: LibraryRun) -> dict[str, str]:
     library = record.queue.library
     row: dict[str, object] = {
         "library": f"{library.title} {library.version}" if library else run.name,
-        "scenario": record.scenario.name,
         "run": record.id,
         "seed": record.seed,
         "servers": " ".join(dict.fromkeys(f"{server.engine} {server.version}" for server in record.servers)),

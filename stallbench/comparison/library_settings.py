@@ -17,6 +17,8 @@ class AllowedChanges:
     The queue may be replaced by a library with its default options, and the seed may differ.
     """
 
+    variant: str | None = None
+    """The variant of the scenario that is shown; none for the scenario itself."""
     stated: Mapping[str, object] = field(default_factory=dict)
     """Must be made, with these values: the page states them."""
     harmless: Mapping[str, object] = field(default_factory=dict)
@@ -28,8 +30,8 @@ class AllowedChanges:
         """Return why a run of the scenario ``name`` cannot be shown; empty if it can."""
         if not is_of_project(name, file):
             return f"its file is {file}"
-        if variant:
-            return f"it is of the variant {variant}"
+        if variant != self.variant:
+            return f"it is of the variant {variant}" if variant else f"it is not of the variant {self.variant}"
         made = dict(_flatten(parse_changes(changes)[0]))
         fixed = {**self.harmless, **self.stated}
         if other := [key for key, value in made.items() if not self._allows(key, value, fixed)]:

@@ -36,6 +36,7 @@ class Promote(Fault[PromoteOptions]):
     """
 
     kind = "promote"
+    passes_pooler = True
     summary = "the primary is killed and not restarted; this replica is promoted and takes over its address"
     source = "asynchronous replication; PostgreSQL's documentation of failover, GitHub's post-incident analysis of October 2018"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.READ_ONLY})

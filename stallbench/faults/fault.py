@@ -76,6 +76,8 @@ class Fault(ABC, Generic[OptionsT]):
     and `find_added_load` returns the same before it begins."""
     needs_of_database: ClassVar[tuple[str, str] | None] = None
     """A key of ``database`` that it requires, and a description of the values allowed."""
+    passes_pooler: ClassVar[bool] = False
+    """Whether it leads clients to another address past the pooler of ``database.pooler``, which it therefore excludes."""
     explains_errors: ClassVar[frozenset[ErrorKind]] = frozenset()
     """The kinds of errors that it may cause in clients. A run fails on errors of any other kind, even while the fault is active."""
     combination: ClassVar[Combination | None] = None

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from stallbench.engines.error_kinds import ErrorKind
-from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
+from stallbench.scenario.database import PoolerMode
 from stallbench.servers.pgbouncer import Pgbouncer
 
 
 class PoolerOptions(FaultOptions):
     """Options of `Pooler`."""
 
-    mode: Literal["session", "transaction"] = Field(
-        default="transaction", description="for how long a client keeps its server connection"
-    )
+    mode: PoolerMode = Field(default="transaction", description="for how long a client keeps its server connection")
     pool_size: int = Field(default=4, ge=1, le=500, description="server connections that all clients share")
 
 
@@ -37,6 +33,7 @@ class Pooler(Fault[PoolerOptions]):
     targets = ("server",)
     on_external = "never"
     engines = frozenset({"postgres"})
+    passes_pooler = True
     options_type = PoolerOptions
 
     def inject(self) -> Evidence:
@@ -58,8 +55,7 @@ class Pooler(Fault[PoolerOptions]):
 
     def keep_up(self) -> None:
         """Record the largest numbers of clients and server connections that pgbouncer reports."""
-        if self._pgbouncer.process.poll() is not None:
-            raise NotCarriedOutError(f"{self.name} {self._pgbouncer.process.describe_end()}{self._pgbouncer.process.tail_log()}")
+        self._pgbouncer.check()
         for pool in self._pgbouncer.pools():
             clients = int(pool["cl_active"]) + int(pool["cl_waiting"])
             servers = sum(int(pool[state]) for state in ("sv_active", "sv_idle", "sv_used", "sv_tested"))

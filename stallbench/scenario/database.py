@@ -17,11 +17,15 @@ _ENGINES_OF_KEY: Mapping[str, tuple[Engine, ...]] = {
     "replication_slot": ("postgres",),
     "hot_standby_feedback": ("postgres",),
     "synchronous": ("postgres", "mariadb"),
+    "pooler": ("postgres",),
     "small_disk": ("postgres",),
     "xids_left": ("postgres",),
     "volatile_cache": ("postgres", "mariadb", "mysql", "redis"),
 }
 """The keys that only some engines have."""
+
+PoolerMode = Literal["session", "transaction"]
+"""For how long a client of a pooler keeps its server connection."""
 
 OLDEST_POSTGRES = 14
 """The oldest major version of PostgreSQL that the bench supports."""
@@ -54,6 +58,11 @@ class Database(Section):
         default=True,
         description="whether clients use named prepared statements on PostgreSQL; a pooler in transaction mode breaks them",
     )
+    pooler: PoolerMode | None = Field(
+        default=None,
+        description="a pgbouncer between the clients and the primary for the whole run; for how long a client keeps its server connection",
+    )
+    pooler_size: int = Field(default=20, ge=1, le=500, description="server connections that all clients of this pooler share")
     small_disk: Literal["wal", "tables"] | None = Field(
         default=None, description="what the primary stores on a separate small disk, for the fault full_disk"
     )

@@ -16,6 +16,7 @@ from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.find_starters import find_starters
+from stallbench.servers.pgbouncer import Pgbouncer
 from stallbench.servers.ports import require_free
 from stallbench.servers.record import Role, ServerRecord
 from stallbench.servers.starter import ServerControl, StartContext, Starter
@@ -35,6 +36,8 @@ class Server:
     """For clients, through the proxy."""
     control: ServerControl
     start_ns: int
+    pooler: Pgbouncer | None = None
+    """Between the proxy and the server; none without `Database.pooler`."""
 
     @property
     def log(self) -> Path | None:
@@ -51,6 +54,7 @@ class Server:
             version=self.control.version,
             port=self.direct.port or None,
             proxy_port=self.proxied.port or None,
+            pooler=self.pooler.description if self.pooler else None,
             settings=self.control.settings_in_force,
             start_ns=self.start_ns,
             end_ns=process.end_ns if process else None,
@@ -129,6 +133,8 @@ class Cluster:
         """Raise `NotCarriedOutError` if a server, or the proxy in front of it, exited unexpectedly."""
         for server in self._all:
             server.control.check()
+            if server.pooler:
+                server.pooler.check()
         proxy = self._toxiproxy.process if self._toxiproxy else None
         if proxy and proxy.exited_unexpectedly():
             raise NotCarriedOutError(f"Toxiproxy {proxy.describe_end()}{proxy.tail_log()}")
@@ -166,6 +172,8 @@ def start_cluster(
     cluster = Cluster(start_toxiproxy(processes, logs) if starter.has_network else None)
     primary = starter.primary()
     _add_server(cluster, primary, "primary", starter, progress)
+    if database.pooler is not None:
+        _add_pooler(cluster, database, context, progress)
     for number in range(1, database.replicas + 1):
         name = f"replica-{number}"
         proxy_port = cluster.toxiproxy.add_proxy(f"replication-{name}", primary.endpoint.port)
@@ -189,6 +197,24 @@ def _add_server(cluster: Cluster, control: ServerControl, role: Role, starter: S
         Server(name=control.name, role=role, direct=direct, proxied=proxied, control=control, start_ns=time.time_ns())
     )
     progress(f"{control.name} is up: {ENGINES[starter.database.engine].title} {control.version}{behind}")
+
+
+def _add_pooler(cluster: Cluster, database: Database, context: StartContext, progress: Callable[[str], None]) -> None:
+    """Start a pooler, and let the primary's proxy forward to it; replication and collectors pass it by."""
+    assert database.pooler is not None
+    primary = cluster.servers[0]
+    pooler = Pgbouncer(
+        "pooler",
+        primary.direct,
+        mode=database.pooler,
+        pool_size=database.pooler_size,
+        processes=context.processes,
+        logs=context.logs,
+        scratch=context.scratch,
+    )
+    cluster.toxiproxy.set_upstream(primary.name, f"{pooler.endpoint.host}:{pooler.endpoint.port}")
+    cluster.servers[0] = replace(primary, pooler=pooler)
+    progress(f"clients reach {primary.name} through {pooler.description}")
 
 
 def _start_second_server(cluster: Cluster, engine: str, context: StartContext, progress: Callable[[str], None]) -> None:

@@ -47,7 +47,9 @@ class Pgbouncer:
     ) -> None:
         """Start it in front of ``server`` and wait until a client can connect; raises `NotCarriedOutError` if none can in time."""
         program = require_server("pgbouncer")
+        self._name = name
         self.version = program.version
+        self.description = f"pgbouncer {program.version}: {mode} mode, at most {pool_size} connections to the server"
         self._folder = folder = scratch / name
         folder.mkdir(mode=0o700)
         self.endpoint = server.model_copy(update={"host": LOOPBACK, "port": find_free_port()})
@@ -85,6 +87,11 @@ class Pgbouncer:
         except NotCarriedOutError:
             self.stop()
             raise
+
+    def check(self) -> None:
+        """Raise `NotCarriedOutError` if it has ended."""
+        if self.process.poll() is not None:
+            raise NotCarriedOutError(f"{self._name} {self.process.describe_end()}{self.process.tail_log()}")
 
     def pools(self) -> list[dict[str, Any]]:
         """Return its own figures about its pools (``SHOW POOLS``): clients and server connections by state."""

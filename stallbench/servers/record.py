@@ -22,6 +22,8 @@ class ServerRecord(BaseModel):
     port: int | None
     """None for an engine without a network."""
     proxy_port: int | None
+    pooler: str | None = None
+    """Through which pooler clients reach it, as one phrase; none if they reach it directly."""
     settings: dict[str, str]
     """The settings in force that are not default, without secrets."""
     start_ns: int

@@ -45,7 +45,7 @@ class _Idle:
 
 @dataclass(slots=True)
 class SharedClusters:
-    """The clusters that no test uses just now. Engines that start in no time, replicas and disks of their own are not shared."""
+    """The clusters that no test uses just now. Engines that start in no time, replicas, poolers and disks of their own are not shared."""
 
     _idle: dict[str, _Idle] = field(default_factory=dict)
 
@@ -53,8 +53,8 @@ class SharedClusters:
     def lend(self, database: Database, logs: Path, second_engine: str | None) -> Iterator[StartedCluster]:
         """Yield a cluster with an empty database: one that another test has left as it was, or else a new one that logs to ``logs``."""
         key = database.model_dump_json()
-        own_disk = database.small_disk or database.volatile_cache
-        if database.engine not in _STATE or database.replicas or own_disk or second_engine:
+        special = database.small_disk or database.volatile_cache or database.pooler
+        if database.engine not in _STATE or database.replicas or special or second_engine:
             with running_cluster(database, logs, second_engine) as started:
                 yield started
             return

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.errors import NotCarriedOutError
 from stallbench.records.events import Event
 from stallbench.setup.server_programs import find_server
 from tests.integration.faulty_run import FaultyRun, faulty_run
@@ -92,3 +93,28 @@ def test_session_advisory_locks_remain_on_a_server_connection_that_other_clients
         run.end_faults()
         run.wait_until(lambda: leaked_locks(run) <= 4, "the end of the locks with the pooler's connections")
         run.wait_until_jobs_complete(5)
+
+
+def test_a_pooler_of_the_whole_run_is_there_before_any_client(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, workers=4, prepared_statements=False, database='pooler = "transaction"\npooler_size = 2') as run:
+        run.wait_until_jobs_complete(40)
+        assert not run.events(Event.ERROR)
+        primary = run.cluster.server("primary")
+        assert primary.pooler is not None
+        assert (
+            primary.record().pooler
+            == f"pgbouncer {primary.pooler.version}: transaction mode, at most 2 connections to the server"
+        )
+        (pool,) = primary.pooler.pools()
+        assert int(pool["cl_active"]) + int(pool["cl_waiting"]) >= 4
+        assert int(pool["sv_active"]) + int(pool["sv_idle"]) + int(pool["sv_used"]) <= 2
+
+
+def test_a_pooler_that_ends_by_itself_ends_the_run(tmp_path: Path) -> None:
+    with faulty_run(tmp_path, workers=0, prepared_statements=False, database='pooler = "session"') as run:
+        pooler = run.cluster.server("primary").pooler
+        assert pooler is not None
+        pooler.process.kill()
+        run.wait_until(lambda: pooler.process.poll() is not None, "the end of the pooler")
+        with pytest.raises(NotCarriedOutError, match=r"^pooler was ended by SIGKILL"):
+            run.cluster.check()

@@ -186,6 +186,10 @@ OF_OTHER_ENGINES = [
         "database.packaged is for PostgreSQL, but the engine is MariaDB; leave it out",
     ),
     (
+        'engine = "mariadb"\npooler = "session"\n\n[queue]\nkind = "laravel"',
+        "database.pooler is for PostgreSQL, but the engine is MariaDB; leave it out",
+    ),
+    (
         'engine = "redis"\nversion = "7"\n\n[queue]\nkind = "laravel_redis"',
         "database.version is for PostgreSQL and MariaDB and MySQL, but the engine is Redis; leave it out",
     ),

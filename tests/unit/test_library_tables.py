@@ -29,12 +29,29 @@ def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path
     write(tmp_path, page)
     row = read_row(page, "Procrastinate")
     assert "2 stranded" in row
-    assert row.endswith("(1) |  |  |  |  |  |  |"), "the cells of the other scenarios are empty"
+    assert row.endswith("(1) |  |  |  |  |  |  |  |"), "the cells of the other scenarios are empty"
     assert (
         """1. [20260102T000000Z](results/library-runs/faults.csv): `stallbench run worker-crash --set 'queue={kind="library:procrastinate"}'`"""
         in page.read_text()
     )
     assert "20260101" not in page.read_text()
+
+
+def test_a_variant_with_a_column_of_its_own_does_not_replace_a_run_of_its_scenario(tmp_path: Path, page: Path) -> None:
+    at_30 = ["producers.rate=30"]
+    make_run(tmp_path, "20260101T000000Z-pgbouncer", "procrastinate", "pgbouncer", "7,claimed\n", at_30)
+    make_run(tmp_path, "20260102T000000Z-pgbouncer", "procrastinate", "pgbouncer", changes=at_30, variant="from_the_start")
+    make_run(tmp_path, "20260103T000000Z-pgbouncer", "procrastinate", "pgbouncer", changes=at_30, variant="que")
+    write(tmp_path, page)
+    cells = read_cells(read_section(page, "faults"))[find_libraries()["procrastinate"].title_and_version]
+    assert "1 stranded" in cells["`pgbouncer`"]
+    assert "nothing lost or repeated" in cells["`pgbouncer --variant from_the_start`"]
+    assert "stallbench run pgbouncer --variant from_the_start --set" in read_section(page, "faults")
+    figures = pd.read_csv(page.parent / "results" / "library-runs" / "faults.csv")
+    assert sorted(zip(figures["scenario"], figures["run"], strict=True)) == [
+        ("pgbouncer", "20260101T000000Z-pgbouncer"),
+        ("pgbouncer --variant from_the_start", "20260102T000000Z-pgbouncer"),
+    ]
 
 
 def test_a_cell_begins_with_the_verdict_and_with_a_fault_that_was_not_complete(tmp_path: Path, page: Path) -> None:
@@ -83,7 +100,7 @@ def test_a_cell_without_a_run_on_this_disk_keeps_what_the_page_says(tmp_path: Pa
     make_run(second, "20260102T000000Z-server-crash", "river", "server-crash")
     write(second, page)
     assert read_row(page, "Procrastinate") == before
-    assert read_row(page, "River").endswith("(2) |  |  |  |  |")
+    assert read_row(page, "River").endswith("(2) |  |  |  |  |  |")
     assert "2. [20260102T000000Z](results/library-runs/faults.csv): `stallbench run server-crash" in page.read_text()
 
 

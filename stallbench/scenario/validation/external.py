@@ -26,6 +26,7 @@ def _find_issues(scenario: Scenario, servers: ExternalServers) -> Iterator[str]:
         ("port", database.port is not None),
         ("replication_slot", database.replication_slot),
         ("synchronous", database.synchronous),
+        ("pooler", database.pooler is not None),
         ("small_disk", database.small_disk is not None),
         ("xids_left", database.xids_left is not None),
         ("volatile_cache", database.volatile_cache),

@@ -46,6 +46,11 @@ def find_choice_issues(
     keys: Sequence[str],
 ) -> Iterator[ValidationIssue]:
     """Find the issues of a choice's options and target. ``keys``: the keys that are allowed in addition to the options."""
+    if kind.passes_pooler and content.table("database").get("pooler"):
+        problem = (
+            f" is {show_value(choice.kind)}, which leads the clients past the pooler of the whole run; leave out one of the two"
+        )
+        yield ValidationIssue((*path, "kind"), problem)
     of_options = find_key_and_value_issues(kind.options_type, choice.options, under=path, of=choice.kind, also_allowed=keys)
     yield from of_options
     of_target = list(_find_target_issues(path, choice, kind, targets))
