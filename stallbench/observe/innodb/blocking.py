@@ -10,8 +10,9 @@ import pymysql
 
 from stallbench.collectors.innodb_locks import read_blocked, read_deadlock_count
 from stallbench.deadlocks.innodb import parse_deadlock
-from stallbench.observe.formatting import format_age, format_plural, shorten_text
+from stallbench.observe.formatting import capitalize_first, format_age, format_plural, shorten_text
 from stallbench.observe.innodb.metadata_locks import (
+    NO_SESSION,
     describe_unrecorded,
     judge_metadata_waits,
     list_metadata_waits,
@@ -69,9 +70,10 @@ class InnoDBBlockingSubject(Subject):
                         severity=Severity.CRITICAL if longest_s >= LONG_WAIT_S else Severity.WARNING,
                         subject=self.name,
                         about=str(pid),
-                        sentence=f"Session {pid} blocks {format_plural(count, 'session')}, the longest for {format_age(longest_s)}.",
-                        statement=f"KILL {pid};",
-                        caution="rolls its transaction back and closes its connection",
+                        sentence=f"{capitalize_first(NO_SESSION) if pid == 0 else f'Session {pid}'} blocks {format_plural(count, 'session')}, "
+                        f"the longest for {format_age(longest_s)}.",
+                        statement=f"KILL {pid};" if pid else "",
+                        caution="rolls its transaction back and closes its connection" if pid else "",
                     )
                 )
         sentences = [] if waiting else ["No session waits for a row lock."]
@@ -103,7 +105,7 @@ class InnoDBBlockingSubject(Subject):
                     f"session {one.pid}",
                     format_age(one.blocked_s),
                     one.lock,
-                    f"session {one.blocker_pid} (user {one.blocker_application})",
+                    f"session {one.blocker_pid} (user {one.blocker_application})" if one.blocker_pid else NO_SESSION,
                 )
                 for one in blocked
             ),

@@ -21,15 +21,16 @@ ORDER BY time DESC, id
 """
 _GRANTED = """
 SELECT DISTINCT waiter.processlist_id, pending.lock_type, granted.lock_type,
-  holder.processlist_id, coalesce(holder.processlist_user, ''), lower(holder.processlist_command), coalesce(holder.processlist_info, '')
+  coalesce(holder.processlist_id, 0), coalesce(holder.processlist_user, ''), coalesce(lower(holder.processlist_command), ''),
+  coalesce(holder.processlist_info, '')
 FROM performance_schema.metadata_locks AS pending
 JOIN performance_schema.threads AS waiter ON waiter.thread_id = pending.owner_thread_id
 JOIN performance_schema.metadata_locks AS granted ON granted.object_type = pending.object_type
   AND granted.object_schema <=> pending.object_schema AND granted.object_name <=> pending.object_name
   AND granted.owner_thread_id <> pending.owner_thread_id
-JOIN performance_schema.threads AS holder ON holder.thread_id = granted.owner_thread_id
+LEFT JOIN performance_schema.threads AS holder ON holder.thread_id = granted.owner_thread_id
 WHERE pending.lock_status = 'PENDING' AND granted.lock_status = 'GRANTED'
-AND waiter.processlist_id IS NOT NULL AND holder.processlist_id IS NOT NULL
+AND waiter.processlist_id IS NOT NULL AND (holder.processlist_id IS NOT NULL OR holder.thread_id IS NULL)
 """
 # What a granted lock keeps others from (sql/mdl.cc of both servers). Every other kind that waits, such as EXCLUSIVE, waits for any lock.
 _EXCLUDES_READERS = frozenset({"SHARED_NO_READ_WRITE", "EXCLUSIVE"})
@@ -44,6 +45,7 @@ _CONFLICTS = {
     "SHARED_UPGRADABLE": _EXCLUDES_READERS | {"SHARED_NO_WRITE", "SHARED_UPGRADABLE"},
 }
 _CHANGES = ("ALTER ", "CREATE ", "OPTIMIZE ", "REPAIR ")
+NO_SESSION = "a transaction without a session (as a prepared XA transaction is)"
 _MEANS = "a change of a table waits for every transaction that has used the table, and everything else on the table waits behind the change"
 
 
@@ -63,6 +65,7 @@ class MetadataHolder(NamedTuple):
     """A session that holds a metadata lock for which others wait."""
 
     pid: int
+    """0 if its session has ended and left the lock to a prepared XA transaction."""
     user: str
     command: str
     """``sleep`` if its client does nothing."""
@@ -72,6 +75,8 @@ class MetadataHolder(NamedTuple):
     @property
     def name(self) -> str:
         """Return what an engineer knows it by."""
+        if self.pid == 0:
+            return NO_SESSION
         return f"session {self.pid} (user {self.user}{', idle in transaction' if self.command == 'sleep' else ''})"
 
     @property
@@ -180,7 +185,7 @@ def judge_metadata_waits(
                 about="metadata locks",
                 sentence=f"{format_plural(len(waits), 'session waits', 'sessions wait')} for a metadata lock, "
                 f"the longest for {format_age(longest.waits_s)} (session {longest.pid}: {shorten_text(longest.statement, 70)}). "
-                "Who holds it is not known: look for the oldest transaction.",
+                "Who holds it is not known: look for the oldest transaction, or for a prepared XA transaction.",
                 because=_MEANS,
             )
         ]
@@ -197,8 +202,8 @@ def _judge_holder(holder: MetadataHolder, own: Sequence[MetadataWait], subject: 
         sentence=f"{capitalize_first(holder.name)} holds a metadata lock for which {format_plural(len(own), 'session waits', 'sessions wait')}, "
         f"the longest for {format_age(own[0].waits_s)} ({shorten_text(own[0].statement, 70)}).",
         because=_MEANS,
-        statement=f"KILL {holder.pid};",
-        caution=holder.caution,
+        statement=f"KILL {holder.pid};" if holder.pid else "",
+        caution=holder.caution if holder.pid else "",
     )
 
 

@@ -7,6 +7,7 @@ from stallbench.observe.address import PRIMARY, ObservedServers
 from stallbench.observe.formatting import format_age
 from stallbench.observe.innodb.blocking import InnoDBBlockingSubject
 from stallbench.observe.innodb.horizon import InnoDBHorizonSubject
+from stallbench.observe.innodb.prepared import InnoDBPreparedSubject
 from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.innodb.rights import InnoDBRightsSubject
 from stallbench.observe.innodb.servers import InnoDBConnectionsSubject, InnoDBReplicationSubject
@@ -30,6 +31,7 @@ def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject, load: 
         [
             InnoDBRightsSubject(),
             InnoDBHorizonSubject(),
+            InnoDBPreparedSubject(),
             queues,
             InnoDBBlockingSubject(),
             InnoDBStatementsSubject(),
