@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,10 @@ from stallbench.comparison.record import begin_comparison
 from stallbench.comparison.report import format_command
 from stallbench.errors import NotCarriedOutError
 from stallbench.run import capacity as capacity_module
-from stallbench.run.capacity import measure_capacity, read_capacity, with_measured_load
+from stallbench.run.capacity import find_backlog_s, find_larger_backlog, measure_capacity, read_capacity, with_measured_load
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
 from tests.unit.scenario_text import SMALL, find_lines, read, write
 
 SHARE = SMALL.replace("rate = 500", "capacity_share = 0.65")
@@ -222,12 +224,54 @@ def test_an_interrupted_measurement_leaves_no_folder(tmp_path: Path, monkeypatch
         folder.mkdir()
         yield SimpleNamespace(folder=RunFolder(folder))
 
-    def interrupt(run: object) -> float:
+    def interrupt(run: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(capacity_module, "open_run", open_run)
-    monkeypatch.setattr(capacity_module, "_measure", interrupt)
+    monkeypatch.setattr(capacity_module, "_carry_out", interrupt)
     scenario = read_scenario(str(write(tmp_path, SMALL)))
     with pytest.raises(KeyboardInterrupt):
         measure_capacity(scenario, lambda _: None, tmp_path)
     assert not folder.exists()
+
+
+def test_a_queue_that_is_empty_too_early_is_measured_again_with_more_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers of a library execute many jobs at the same time: here 10 000 jobs/s, where one after the other would be 500."""
+    backlogs: list[int] = []
+
+    @contextmanager
+    def open_run(measuring: Scenario, *arguments: object, **options: object) -> Iterator[SimpleNamespace]:
+        folder = RunFolder(tmp_path / f"{len(backlogs)}")
+        folder.path.mkdir()
+        folder.final_snapshot.write_text("end,0\n")
+        backlogs.append(measuring.producers.backlog)
+        yield SimpleNamespace(folder=folder, backlog=measuring.producers.backlog)
+
+    def complete_all(run: SimpleNamespace) -> None:
+        for worker in (1, 2):
+            write_log(run.folder.path, worker, every(1 / 5000, run.backlog / 10_000))
+
+    monkeypatch.setattr(capacity_module, "open_run", open_run)
+    monkeypatch.setattr(capacity_module, "_carry_out", complete_all)
+    said: list[str] = []
+    scenario = read(tmp_path, SMALL, overrides=["workers.work=4ms"])
+    assert measure_capacity(scenario, said.append, tmp_path) == pytest.approx(10_000, rel=0.01)
+    assert backlogs == [2_002, 50_000], "at most 50 000 jobs"
+    assert said[1] == "the queue was empty after 0.2 s; measuring again with 50,000 jobs instead of 2,002"
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [], "the records of a measurement are removed"
+
+
+def test_a_larger_backlog_lasts_for_the_measurement() -> None:
+    assert find_larger_backlog(8_000, 2.0, most=50_000) == 30_000
+    assert find_larger_backlog(8_000, 3.9, most=50_000) == 16_000, "at least twice as many"
+    assert find_larger_backlog(40_000, 2.0, most=50_000) == 50_000
+
+
+def test_a_queue_with_jobs_at_the_end_was_never_empty(tmp_path: Path) -> None:
+    write_log(tmp_path, 1, every(0.01, 2.0), empty_s=[1.5])
+    RunFolder(tmp_path).final_snapshot.write_text("17,queued\nend,1\n")
+    assert find_backlog_s(RunFolder(tmp_path)) == math.inf
+    RunFolder(tmp_path).final_snapshot.write_text("end,0\n")
+    assert find_backlog_s(RunFolder(tmp_path)) == pytest.approx(1.5)
