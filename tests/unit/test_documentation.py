@@ -74,6 +74,16 @@ def test_every_scenario_has_a_section_with_a_table_in_the_results() -> None:
     assert not set(find_scenarios()) - with_table
 
 
+def test_a_full_length_run_was_judged_by_the_expectations_of_its_scenario_or_is_marked() -> None:
+    text = (ROOT / "docs" / "results" / "full-length.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)`( †)? \| (.*)$", text, re.MULTILINE)
+    assert {name for name, _, _ in rows} == set(find_scenarios()) - {"cron-twice-library"}
+    for name, mark, row in rows:
+        judged_by = sorted(re.findall(r"`([\w.]+)` in ([^:]+): ", row))
+        today = sorted((each.metric, each.phase or "the whole run") for each in read_scenario(name).expect)
+        assert (judged_by != today) == bool(mark), name
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_names_a_scenario_and_variants_that_exist(page: str) -> None:
     unknown = []
