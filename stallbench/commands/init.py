@@ -29,16 +29,15 @@ def init(
         stallbench init tests/stallbench
     """
     from stallbench import PROJECT
-    from stallbench.scenario.first_project import QUEUE, SCENARIO, TEST, create_first_project, folder_as_named
+    from stallbench.scenario.first_project import QUEUE, TEST, create_first_project, folder_as_named, format_run_command
 
     for path in create_first_project(folder):
         print(f"created {shorten(path)}")
     named = folder_as_named(folder)
-    scenario = f"./{SCENARIO}" if named == Path() else str(named / SCENARIO)
     queue, docs = named / QUEUE, PROJECT / "docs"
     steps = {
         "stallbench setup": f"installs what is missing on this machine: {shorten(docs / 'install.md')}",
-        shlex.join(["stallbench", "run", scenario]): "runs the scenario, half a minute of load, and makes its report",
+        format_run_command(folder): "runs the scenario, half a minute of load, and makes its report",
         shlex.join(["stallbench", "conform", str(queue)]): "tries every promise of the queue, at every crash point",
         shlex.join(["pytest", str(named / TEST)]): f"runs the same scenario as a test: {shorten(docs / 'ci.md')}",
     }

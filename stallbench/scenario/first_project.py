@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 from stallbench import PROJECT
@@ -15,6 +16,8 @@ QUEUE = "my_queue.py:MyQueue"
 TEST = "test_my_queue.py"
 _NAMED = {SCENARIO: QUEUE, TEST: SCENARIO}
 """By file: the texts in quotation marks that are replaced by a path."""
+_RUN = f"stallbench run ./{SCENARIO}"
+"""The command in the comment of the scenario."""
 
 
 def create_first_project(folder: Path) -> list[Path]:
@@ -37,11 +40,18 @@ def create_first_project(folder: Path) -> list[Path]:
             text = source.read_text()
             if named := _NAMED.get(source.name):
                 text = text.replace(json.dumps(named), json.dumps(str(folder_as_named(folder) / named)))
+            text = text.replace(_RUN, format_run_command(folder))
             with target.open("x") as file:
                 file.write(text)
     except OSError as error:
         raise NotCarriedOutError(f"{error.filename or folder}: {error.strerror}") from error
     return list(targets.values())
+
+
+def format_run_command(folder: Path) -> str:
+    """Return the command that runs the scenario in ``folder`` from the working directory."""
+    named = folder_as_named(folder)
+    return _RUN if named == Path() else shlex.join(["stallbench", "run", str(named / SCENARIO)])
 
 
 def folder_as_named(folder: Path) -> Path:
