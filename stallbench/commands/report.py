@@ -42,6 +42,9 @@ def report(
     The tables and the verdict of a run are computed again, too. The report of a comparison is made from the tables of its runs. All files of a
     run at an address are read and written there.
 
+    Exit codes: 0 it passes, 1 it fails or is unknown, 2 bad input, 3 it could not be carried out, or the report could not be made, 130 it was
+    interrupted.
+
     For example:
 
         stallbench report latest

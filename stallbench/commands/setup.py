@@ -19,7 +19,7 @@ def setup(
     ] = "required",
 ) -> None:
     """Install the programs that the bench needs and does not find: PostgreSQL, Java, Toxiproxy. As root or with sudo, it installs Debian's packages.
-    Without root or sudo, and for Toxiproxy, it puts files into the user's cache folder.
+    Without root or sudo, and for Toxiproxy, it puts files into the bench's cache folder (docs/install.md).
 
     Exit codes: 0 everything required is installed, 2 bad input, 3 something required is missing: the message has the command for each.
 
