@@ -133,7 +133,7 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
                 stack.enter_context(_exposed(ongoing, record))
             screen = stack.enter_context(ObserveScreen())
             if screen.is_redrawn:
-                screen.show(ongoing.first, "rates follow with the second look")
+                screen.show(ongoing.first, "rates follow with the second reading")
             ongoing.continue_until(screen, until_s)
             if ongoing.load is not None or options.expect:
                 # A count that is expensive was left out of the looks before this one: its last figure may be minutes old.
@@ -206,7 +206,7 @@ def _list_notes(ongoing: _Ongoing) -> list[str]:
     ]
     notes += [f"Not seen: {one.what}: {one.why}." for one in ongoing.last.unseen]
     if ongoing.missed:
-        notes.append(f"In {ongoing.missed} of {ongoing.looks} looks the server could not be read.")
+        notes.append(f"In {ongoing.missed} of {ongoing.looks} readings the server could not be read.")
     if ongoing.recording is not None:
         notes += [f"The collector {name} measured nothing at the end: {why}." for name, why in ongoing.recording.why_not.items()]
     return notes

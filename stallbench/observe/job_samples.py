@@ -18,7 +18,7 @@ from stallbench.records.samples import Sample
 from stallbench.run.record import UncertainMetric
 
 _MEASURES = ("depth", "oldest_job_s")
-_OF_ONE_LOOK = {"first": (0, "at the first look"), "last": (-1, "at the last look")}
+_OF_ONE_LOOK = {"first": (0, "at the first reading"), "last": (-1, "at the last reading")}
 _NOTHING = "no queue was counted"
 _NOT_READ = "the server could not be read"
 
@@ -104,7 +104,7 @@ def _describe(metric: str, statistic: str, looks: Sequence[_Figure]) -> Uncertai
     if not partial:
         return None
     if position is None:
-        when = f"at {format_count(len(partial))} of {format_plural(len(looks), 'look')}"
+        when = f"at {format_count(len(partial))} of {format_plural(len(looks), 'reading')}"
     is_anything_known = any(figure.value is not None for figure in concerned)
     is_always_known = all(figure.value is not None for figure in concerned)
     return UncertainMetric(

@@ -163,4 +163,4 @@ def _unseen(one: Unseen) -> Text:
 
 def describe_pace(pause_s: float) -> str:
     """Return the last line on a terminal."""
-    return f"next look in {format_age(pause_s)}; Ctrl-C ends"
+    return f"next reading in {format_age(pause_s)}; Ctrl-C ends"

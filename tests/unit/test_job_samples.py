@@ -37,9 +37,9 @@ def test_the_age_of_jobs_is_not_recorded_as_nought_if_no_one_knows_it() -> None:
     assert uncertain(samples) == {
         f"oldest_job_s.{statistic}": (f"the age of the jobs of A is not known, {when}", False)
         for statistic, when in [
-            ("first", "at the first look"),
-            ("last", "at the last look"),
-            *((name, "at 1 of 1 look") for name in ("min", "max", "mean", "slope")),
+            ("first", "at the first reading"),
+            ("last", "at the last reading"),
+            *((name, "at 1 of 1 reading") for name in ("min", "max", "mean", "slope")),
         ]
     }
 
@@ -49,7 +49,7 @@ def test_a_count_that_reached_its_limit_is_at_least_that() -> None:
     assert take(samples, MANY) == {"depth": MOST_COUNTED + 1, "oldest_job_s": 50.0}
     assert take(samples, RIVER) == {"depth": 20, "oldest_job_s": 3.0}
     found = uncertain(samples)
-    assert found["depth.max"] == ("A has more than 10,000 ready jobs, of which only 10,000 were read, at 1 of 2 looks", True)
+    assert found["depth.max"] == ("A has more than 10,000 ready jobs, of which only 10,000 were read, at 1 of 2 readings", True)
     assert found["oldest_job_s.mean"][1]
     assert not found["depth.slope"][1], "a count that stays at its limit does not grow"
     assert "depth.first" in found
@@ -60,7 +60,7 @@ def test_a_count_that_reached_its_limit_is_at_least_that() -> None:
 def test_the_sum_of_some_queues_is_at_least_that(missing: JobCounts) -> None:
     samples = JobSamples()
     assert take(samples, RIVER, missing) == {"depth": 20, "oldest_job_s": 3.0}
-    assert uncertain(samples)["depth.last"] == (f"B was not counted ({missing.why_not}), at the last look", True)
+    assert uncertain(samples)["depth.last"] == (f"B was not counted ({missing.why_not}), at the last reading", True)
 
 
 def test_the_last_figure_is_not_the_last_good_one() -> None:
@@ -68,7 +68,7 @@ def test_the_last_figure_is_not_the_last_good_one() -> None:
     take(samples, RIVER)
     assert take(samples, NOT_COUNTED) == {}
     found = uncertain(samples)
-    assert found["depth.last"] == (f"A was not counted ({TOO_LONG}), at the last look", False)
+    assert found["depth.last"] == (f"A was not counted ({TOO_LONG}), at the last reading", False)
     assert found["depth.max"][1], "other looks do not make the largest figure smaller"
     assert not found["depth.min"][1]
     assert "depth.first" not in found
@@ -77,7 +77,7 @@ def test_the_last_figure_is_not_the_last_good_one() -> None:
 def test_without_a_queue_nothing_is_recorded() -> None:
     samples = JobSamples()
     assert take(samples) == {}
-    assert uncertain(samples)["depth.last"] == ("no queue was counted, at the last look", False)
+    assert uncertain(samples)["depth.last"] == ("no queue was counted, at the last reading", False)
 
 
 def test_a_look_at_which_the_server_could_not_be_read_leaves_the_greatest_figure_open() -> None:
@@ -86,5 +86,5 @@ def test_a_look_at_which_the_server_could_not_be_read_leaves_the_greatest_figure
     samples.miss()
     take(samples, RIVER)
     found = uncertain(samples)
-    assert found["depth.max"] == ("the server could not be read, at 1 of 3 looks", True)
+    assert found["depth.max"] == ("the server could not be read, at 1 of 3 readings", True)
     assert "depth.last" not in found

@@ -23,7 +23,7 @@ _COUNTING_S = 3.0
 REFUSED = "refused"
 TOO_LONG = "the count took too long"
 DROPPED = "the table was dropped"
-NO_TIME = f"a look counts for at most {_COUNTING_S:.0f} s, and the next one continues"
+NO_TIME = f"a reading counts for at most {_COUNTING_S:.0f} s, and the next one continues"
 _BEHIND_S = 60.0
 _FAR_BEHIND_S = 600.0
 

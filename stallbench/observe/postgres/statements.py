@@ -76,7 +76,7 @@ class StatementsSubject(Subject):
             if name in claims and now and (finding := self._judge(name, now, earlier)):
                 findings.append(finding)
         self._last, self._last_s, self._own_ms = counts, look.at_s, self._own_ms + own_ms
-        last = "not known before the second look" if is_first else f"the last {format_age(over_s)}"
+        last = "not known before the second reading" if is_first else f"the last {format_age(over_s)}"
         spans = f"now: {last}; earlier: {self.describe_reset(look)}."
         hidden = self.describe_hidden(look)
         if tables and not claims:
