@@ -17,7 +17,9 @@ from stallbench.scenario.expectation import ComparisonChoice, Expectation
 from stallbench.scenario.model import ScenarioContent
 from stallbench.scenario.sections import Collectors, Phase, Producers, Workers
 
-GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "add-a-scenario.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+GUIDE = (DOCS / "add-a-scenario.md").read_text()
+EXTERNAL = (DOCS / "external-servers.md").read_text()
 ROWS: dict[str, str] = dict(re.findall(r"^\| `([^`]+)` \|.*\| ([^|]+) \|$", GUIDE, re.MULTILINE))
 SECTIONS: dict[str, type[BaseModel]] = {
     "database.": Database,
@@ -77,3 +79,11 @@ def test_every_kind_of_maintenance_is_in_the_guide_with_its_options(kind: str) -
     (row,) = [line for line in GUIDE.splitlines() if line.startswith(f"| `{kind}` |")]
     for name, field in find_maintenance_kinds()[kind].options_type.model_fields.items():
         assert f"`{field.alias or name}` ({shown_default(field) or ''}" in row
+
+
+@pytest.mark.parametrize("kind", [name for name, task in find_maintenance_kinds().items() if task.on_external == "never"])
+def test_a_task_that_external_servers_refuse_says_so_in_the_guide_and_on_their_page(kind: str) -> None:
+    (row,) = [line for line in GUIDE.splitlines() if line.startswith(f"| `{kind}` |")]
+    assert "refused on external servers" in row
+    (unavailable,) = [line for line in EXTERNAL.splitlines() if line.startswith("| not available |")]
+    assert f"`{kind}`" in unavailable
