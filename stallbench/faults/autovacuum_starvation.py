@@ -62,7 +62,7 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
     kind = "autovacuum_starvation"
     summary = "large tables of another application keep all autovacuum workers busy"
     source = "PostgreSQL's documentation of the autovacuum daemon: several large tables may occupy all workers for a long time"
-    targets = ("server",)
+    targets = ("primary",)
     on_external = "never"
     engines = frozenset({"postgres"})
     options_type = AutovacuumStarvationOptions

@@ -29,7 +29,7 @@ class NotifyTrigger(Fault[FaultOptions]):
     kind = "notify_trigger"
     summary = "a trigger on the queue's table sends a NOTIFY for each enqueue, so that enqueues commit one after the other"
     source = "recall.ai, 'Postgres LISTEN/NOTIFY does not scale' (2025); the lock is in PreCommit_Notify of PostgreSQL's async.c"
-    targets = ("server",)
+    targets = ("primary",)
     engines = frozenset({"postgres"})
 
     def inject(self) -> Evidence:

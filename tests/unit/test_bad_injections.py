@@ -84,6 +84,8 @@ FAULTS: list[Any] = [
         '{ kind = "kill", on = "worker-11" }',
         f'{FAULT}.on is "worker-11"; expected one of workers, worker-1, worker-2, producers, producer-1; did you mean "worker-1"?',
     ),
+    with_fault('{ kind = "notify_trigger", on = "replica-1" }', f'{FAULT}.on is "replica-1"; expected one of primary'),
+    with_fault('{ kind = "autovacuum_starvation", on = "replica-1" }', f'{FAULT}.on is "replica-1"; expected one of primary'),
     with_fault('{ kind = "down", after = "1h" }', f"{FAULT}.after is 3600 s, but the phase ends after 10 s; expected less"),
     with_fault(
         '{ kind = "down", after = "2s", for = "9s" }',

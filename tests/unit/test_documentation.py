@@ -67,6 +67,12 @@ def test_the_page_of_faults_lists_every_kind() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == set(find_faults())
 
 
+@pytest.mark.parametrize("kind", find_faults())
+def test_the_page_of_faults_says_of_a_fault_that_acts_on_the_primary_only_that_it_does(kind: str) -> None:
+    (acts_on,) = re.findall(rf"^\| `{kind}` \| ([^|]+) \|", (ROOT / "docs" / "faults.md").read_text(), re.MULTILINE)[:1]
+    assert acts_on.startswith("the primary") == (find_faults()[kind].targets == ("primary",))
+
+
 def test_every_scenario_has_a_section_with_a_table_in_the_results() -> None:
     pages = [ROOT / "docs" / "results.md", *(ROOT / "docs" / "results").glob("*.md")]
     sections = [section for page in pages for section in re.split(r"^## ", page.read_text(), flags=re.MULTILINE)[1:]]
