@@ -86,6 +86,17 @@ def test_an_invalid_definition_is_refused_with_its_path(shop: Path) -> None:
         read_scenario("longtx", overrides=[f"queue.kind=library:{shop}"])
 
 
+def test_each_issue_of_a_definition_is_a_line(shop: Path) -> None:
+    definition = shop / "library.toml"
+    definition.write_text('title = "Shop"\nlanguage = "python"\n')
+    with pytest.raises(ScenarioError) as raised:
+        read_scenario("longtx", overrides=[f"queue.kind=library:{shop}"])
+    lines = str(raised.value).splitlines()
+    missing = [re.fullmatch(rf".*queue\.kind is .*: {definition}: (\w+): Field required", line) for line in lines]
+    assert {"tables", "command", "sql"} < {each[1] for each in missing if each}
+    assert all(missing)
+
+
 def test_a_definition_that_is_no_text_is_refused(shop: Path) -> None:
     (shop / "library.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(LibraryError, match=r"library.toml: not TOML: 'utf-8' codec"):

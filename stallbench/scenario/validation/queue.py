@@ -28,12 +28,14 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
     except NoQueueError as error:
         allowed = f"one of {', '.join(fit or queues)}{did_you_mean(queue.kind, fit or queues)}"
         if queue.kind.startswith(LIBRARY_PREFIX):
-            problem = f": {error}{did_you_mean(queue.kind.removeprefix(LIBRARY_PREFIX), list_names())}"
+            suggestion = did_you_mean(queue.kind.removeprefix(LIBRARY_PREFIX), list_names())
+            problems = [f": {line}{suggestion}" for line in str(error).splitlines()]  # a definition may have several issues
         elif is_user_queue(queue.kind):
-            problem = f", which {error}"
+            problems = [f", which {error}"]
         else:
-            problem = f"; expected {allowed}"
-        yield ValidationIssue(("queue", "kind"), f" is {show_value(queue.kind)}{problem}")
+            problems = [f"; expected {allowed}"]
+        for problem in problems:
+            yield ValidationIssue(("queue", "kind"), f" is {show_value(queue.kind)}{problem}")
         return
     if fit and engine not in chosen.engines:
         engines = ", ".join(sorted(chosen.engines))
