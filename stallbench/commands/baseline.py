@@ -31,6 +31,8 @@ def baseline(
 
     It is a small JSON file to be committed. With three runs or more, a later run fails only if it is significantly worse.
 
+    Exit codes: 0 it is written, 2 bad input, or runs that cannot be in one baseline, 3 the file cannot be written.
+
     For example:
 
         stallbench baseline latest --output baseline.json

@@ -28,6 +28,8 @@ def clean(
 ) -> None:
     """Remove the processes, servers and temporary folders of runs whose bench was killed. Active runs are not affected.
 
+    Exit codes: 0 what was removed, and what has to stay, is printed, 2 bad input, 3 a file cannot be removed.
+
     For example:
 
         stallbench clean

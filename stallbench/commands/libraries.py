@@ -13,16 +13,17 @@ from stallbench.commands.options import RunsOption
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.run.folder import RUNS
 
-libraries = typer.Typer(
-    help="List the published queue libraries that can be tested, and install them.", invoke_without_command=True
-)
+libraries = typer.Typer(invoke_without_command=True)
 
 
 @libraries.callback()
 def list_libraries(context: typer.Context) -> None:
-    """List the published queue libraries that can be tested: version, language, engines, the settings of its worker, and whether it is installed.
+    """List the published queue libraries that can be tested, and install them.
 
-    A library is installed when it is first used. For example:
+    The list has the version, language and engines of each library, the settings of its worker, and whether it is installed. A library is installed
+    when it is first used.
+
+    For example:
 
         stallbench libraries
         stallbench run longtx --set queue.kind=library:procrastinate

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def list_() -> None:
     """List the scenarios and their variants.
 
+    Exit codes: 0 they are listed, 2 the file of one is invalid.
+
     For example:
 
         stallbench list
@@ -35,6 +37,8 @@ def list_() -> None:
 
 def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOption = None) -> None:
     """Show a scenario as it would run, as JSON: with its variant, all changes and all defaults.
+
+    Exit codes: 0 the scenario is valid, 2 it is not; one line for each issue says why.
 
     For example:
 

@@ -24,6 +24,8 @@ def upload(
 
     Credentials, region and endpoint come from the AWS environment variables or `~/.aws`.
 
+    Exit codes: 0 the copy is verified, 2 bad input, 3 it failed.
+
     For example:
 
         stallbench upload latest s3://bucket/runs
