@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from stallbench.cli import app
 from stallbench.faults import find_faults
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL
@@ -99,6 +102,20 @@ def test_every_command_names_a_scenario_and_variants_that_exist(page: str) -> No
         named = ",".join(re.findall(r"--variants? ([\w,-]+)", options)).split(",")
         known = {"", CONTROL, *read_variants(path)} if path.exists() else set()
         unknown += [f"{scenario} {variant}" for variant in named if variant not in known]
+    assert not unknown
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_and_option_that_a_page_names_exists(page: str) -> None:
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has them
+    unknown = []
+    for name, words in re.findall(
+        r"stallbench (\w+)((?: (?:--?[\w-]+|'[^']*'|\"[^\"]*\"|[^\s`#|]+))*)", (ROOT / page).read_text()
+    ):
+        if name not in commands or hasattr(commands[name], "commands"):
+            continue
+        known = {option for parameter in commands[name].params for option in (*parameter.opts, *parameter.secondary_opts)}
+        unknown += [f"{name} {option}" for option in re.findall(r"(?<= )--[\w-]+", words) if option not in known]
     assert not unknown
 
 
