@@ -76,7 +76,9 @@ def load_queue(kind: str) -> type[Queue[Any]]:
     module = _load(path)
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Queue)):
-        queues = [one for one, member in inspect.getmembers(module, inspect.isclass) if issubclass(member, Queue)]
+        classes = [(one, member) for one, member in inspect.getmembers(module, inspect.isclass) if issubclass(member, Queue)]
+        # A base class that the file imports is no queue of it.
+        queues = [one for one, member in classes if member.__module__ == module.__name__ or not inspect.isabstract(member)]
         raise NoQueueError(f"names no queue of that file; it has {', '.join(queues) or 'none: a queue is a subclass of Queue'}")
     missing = [*sorted(found.__abstractmethods__), *(one for one in _REQUIRED_ATTRIBUTES if not hasattr(found, one))]
     if missing:

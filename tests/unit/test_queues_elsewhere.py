@@ -37,6 +37,16 @@ def test_a_relative_path_counts_from_the_working_directory(monkeypatch: pytest.M
             "class Other: pass",
             "names no queue of that file; it has none: a queue is a subclass of Queue",
         ),
+        (
+            "misspelt_class.py:MyQeue",
+            "from stallbench.queues.postgres_queue import PostgresQueue\nclass MyQueue(PostgresQueue): pass",
+            "names no queue of that file; it has MyQueue",
+        ),
+        (
+            "only_a_base_class.py:MyQueue",
+            "from stallbench.queues import Queue",
+            "names no queue of that file; it has none: a queue is a subclass of Queue",
+        ),
         ("broken_queue.py:MyQueue", "import nothing_like_that", "names a file that cannot be loaded: ModuleNotFoundError: "),
         (
             "half_a_queue.py:MyQueue",
@@ -55,6 +65,7 @@ def test_an_object_that_is_no_queue_is_refused(tmp_path: Path, name: str, conten
     with pytest.raises(NoQueueError) as raised:
         find_queue(f"{tmp_path}/{name}")
     assert str(raised.value).startswith(wrong)
+    assert "PostgresQueue" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
