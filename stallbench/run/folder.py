@@ -121,7 +121,9 @@ def find_run_folder(run: str, runs: Path) -> RunFolder:
     for candidate in (Path(run), runs / run):
         if candidate.is_dir():
             if not (candidate / "run.json").is_file():
-                raise BadInputError(f"{candidate}: not a run's folder: it has no run.json; runs are below {runs}")
+                inner = sorted(candidate.glob("*/run.json"))  # of a search for a limit, of a torture
+                where = f"it contains runs, like {inner[0].parent}" if inner else f"runs are below {runs}"
+                raise BadInputError(f"{candidate}: not a run's folder: it has no run.json; {where}")
             return RunFolder(candidate.resolve())
     newest = sorted((path.parent.name for path in runs.glob("*/run.json") if path.parent.name != _LATEST), reverse=True)
     raise BadInputError(

@@ -260,3 +260,13 @@ def test_a_name_that_is_too_long_below_the_folder_of_the_runs(
 ) -> None:
     assert run_command(monkeypatch, ["report", "n" * 300, "--runs", str(tmp_path)]) == 2
     assert "File name too long" in capsys.readouterr().err
+
+
+def test_the_report_of_a_folder_of_runs_names_one_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "20261121T031258Z-limit-longtx" / "20261121T031300Z-longtx"
+    run.mkdir(parents=True)
+    (run / "run.json").touch()
+    assert run_command(monkeypatch, ["report", run.parent.name, "--runs", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"{run.parent}: not a run's folder: it has no run.json; it contains runs, like {run}\n"
