@@ -20,9 +20,16 @@ def parse_duration_s(text: object) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return ``seconds`` (0 or more) as `parse_duration_s` reads it, in the largest unit that fits at least once."""
-    unit = next((unit for unit in ("h", "m", "s", "ms") if seconds >= _SECONDS[unit]), "us" if seconds else "s")
-    return f"{seconds / _SECONDS[unit]:g}{unit}"
+    """Return ``seconds`` (0 or more) as `parse_duration_s` reads it, in the largest unit that fits at least once and needs at most two decimals.
+
+    A second or more that no unit shows so is in seconds.
+    """
+    if seconds < 1:
+        unit = "ms" if seconds >= _SECONDS["ms"] else "us" if seconds else "s"
+    else:
+        fitting = (unit for unit in ("h", "m") if seconds >= _SECONDS[unit])
+        unit = next((unit for unit in fitting if (seconds * 100 / _SECONDS[unit]).is_integer()), "s")
+    return f"{seconds / _SECONDS[unit]:.10g}{unit}"
 
 
 ON_RECORD = "on_record"

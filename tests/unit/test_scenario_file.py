@@ -147,6 +147,14 @@ def test_a_duration_is_a_number_and_its_unit(text: str, seconds: float) -> None:
     assert parse_duration_s(format_duration(seconds)) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(169, "169s"), (90, "1.5m"), (14_400, "4h"), (6_060, "101m"), (28.1234, "28.1234s"), (0.0205, "20.5ms"), (0, "0s")],
+)
+def test_a_duration_is_shown_in_the_largest_unit_that_needs_at_most_two_decimals(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
 def test_the_guide_lists_every_queue() -> None:
     guide = GUIDE.read_text().splitlines()
     rows = [f"| `{kind}` | {', '.join(sorted(queue.engines))} | {queue.summary} |" for kind, queue in find_queues().items()]
