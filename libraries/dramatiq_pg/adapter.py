@@ -28,7 +28,9 @@ class Ends(dramatiq.Middleware):
             self.errors[message.message_id] = exception
 
     def after_ack(self, broker, message):
-        """Record what the server has confirmed."""
+        """Record what the server has confirmed. A message that waited for its retry is acknowledged, too, when it is enqueued again."""
+        if message.queue_name in broker.get_declared_delay_queues():
+            return
         error, attempt = self.errors.pop(message.message_id, None), self.attempts.pop(message.message_id, "")
         self.recorder.write("failed" if error else "completed", message.args[0]["n"], attempt, error or "")
 

@@ -37,3 +37,25 @@ def test_a_job_that_fails_is_in_the_snapshot(tmp_path: Path, name: str) -> None:
         with opened_queue(kind, run.queue.options, run.cluster.server("primary").direct, "snapshot") as queue:
             held = {number for number, _ in queue.job_ids()}
     assert enqueued - completed - held == set()
+
+
+def test_a_job_that_waits_for_its_retry_is_not_completed_when_the_retry_is_due(tmp_path: Path) -> None:
+    """Dramatiq keeps such a job in a second queue, and acknowledges it there when it enqueues it again."""
+    with faulty_run(tmp_path, queue="library:dramatiq_pg") as run:
+        run.inject("failing_jobs", on="workers")
+        run.wait_until(lambda: len(run.events(Event.FAILED)) >= FAILING, f"{FAILING} failed jobs")
+        run.end_faults()
+        failed = {row["job_id"] for row in run.events(Event.FAILED)}
+
+        def find(event: Event) -> dict[str, list[int]]:
+            times_ns: dict[str, list[int]] = {job: [] for job in failed}
+            for row in run.events(event):
+                if row["job_id"] in failed:
+                    times_ns[row["job_id"]].append(int(row["t_ns"]))
+            return times_ns
+
+        run.wait_until(lambda: all(len(times) >= 2 for times in find(Event.CLAIMED).values()), "the second execution of each")
+        run.load.stop()
+        claimed, completed = find(Event.CLAIMED), find(Event.COMPLETED)
+    assert {len(times) for times in completed.values()} == {1}
+    assert all(completed[job][0] > claimed[job][1] for job in failed)
