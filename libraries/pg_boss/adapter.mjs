@@ -36,15 +36,16 @@ function settledIds([, values], row) {
 }
 
 /**
- * Calls `onSettled` with the ids of jobs when the server has confirmed the statement that completes or fails them.
- * The statement answers with the ids that it has changed: it leaves out a job whose claim has expired meanwhile.
+ * Calls `onSettled` with the id of each job, and whether it is completed, when the server has confirmed the statement that completes or fails it.
+ * It answers with the ids that it has changed, without those whose claim has expired. If a completion cannot be stored, the whole batch is failed.
  */
 function observeSettling(boss, onSettled) {
   const db = boss.getDb();
   const executeSql = db.executeSql.bind(db);
   db.executeSql = async (...given) => {
     const result = await executeSql(...given);
-    settledIds(given, result?.rows?.[0]).forEach(onSettled);
+    const isCompleted = /\bstate = 'completed',/.test(given[0]); // dist/plans.js: no statement that fails jobs has this
+    for (const id of settledIds(given, result?.rows?.[0])) onSettled(id, isCompleted);
     return result;
   };
 }
@@ -52,10 +53,10 @@ function observeSettling(boss, onSettled) {
 async function work(document) {
   const { concurrency, batch_size, polling_interval } = document.queue_options;
   const recorder = new Recorder(document);
-  const ends = new Map(); // by the library's id: the event that follows, with the bench's number, the attempt and the error
+  const ends = new Map(); // by the library's id: the bench's number, the attempt, and the handler's error, if any
   const boss = makeBoss(document);
-  observeSettling(boss, (id) => {
-    if (ends.has(id)) recorder.write(...ends.get(id));
+  observeSettling(boss, (id, isCompleted) => {
+    if (ends.has(id)) recorder.write(isCompleted ? "completed" : "failed", ...ends.get(id));
     ends.delete(id);
   });
 
@@ -63,10 +64,10 @@ async function work(document) {
     const attempt = retryCount + 1;
     try {
       await recorder.work(data, attempt);
-      ends.set(id, ["completed", data.n, attempt]);
+      ends.set(id, [data.n, attempt]);
       return { id, status: "completed" };
     } catch (error) {
-      ends.set(id, ["failed", data.n, attempt, error.message]);
+      ends.set(id, [data.n, attempt, error.message]);
       return { id, status: "failed", output: error };
     }
   }
