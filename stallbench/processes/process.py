@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ ROLE_READY_S = 30.0
 """Within which a process of a role is ready: it has loaded its libraries and is connected."""
 ROLE_STOP_S = 15.0
 """How long it may take to end after it was asked to; then it is killed."""
+_OF_WORKERS: Mapping[str, type] = {"ready": dict, "met": str, "suspended": bool}
+"""What a worker sends: an object with one of these keys, and no other. A library may log objects, too."""
 _LOG_TAIL_LINES = 8
 _POLL_EVERY_S = 0.01
 
@@ -246,7 +248,7 @@ class Process:
         )
 
     def _read_messages(self) -> None:
-        """Read its standard output: JSON objects are messages, everything else goes to its log."""
+        """Read its standard output: JSON objects are messages, those of a worker only if it sends such ones; everything else goes to its log."""
         assert self._popen.stdout is not None
         with self.log.open("ab") as log, self._popen.stdout as stdout:
             for line in stdout:
@@ -254,7 +256,7 @@ class Process:
                     message = json.loads(line)
                 except (ValueError, RecursionError):
                     message = None
-                if isinstance(message, dict):
+                if isinstance(message, dict) and (self.role != "worker" or _is_of_worker(message)):
                     if isinstance(ready := message.get("ready"), dict):
                         self.is_ready = True
                         self.metrics_port = ready.get("metrics_port")
@@ -262,6 +264,10 @@ class Process:
                 else:
                     log.write(line)
                     log.flush()
+
+
+def _is_of_worker(message: dict[str, Any]) -> bool:
+    return len(message) == 1 and all(isinstance(value, _OF_WORKERS.get(key, ())) for key, value in message.items())
 
 
 def _is_running_in(group: int, process: psutil.Process) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.waiting import wait_until
@@ -71,3 +72,21 @@ def test_garbage_between_messages_goes_to_the_log(processes: Supervisor, tmp_pat
     assert process.is_ready
     assert wait_until(lambda: "late" in (tmp_path / "log").read_text(errors="replace"), within_s=10, every_s=0.01)
     assert '"text"' in (tmp_path / "log").read_text(errors="replace")
+
+
+LOGGED = ('{"level": "info", "ready": false}', '{"ready": true}', '{"msg": "connected"}', '{"met": 1, "suspended": 2}', "{}")
+
+
+def test_what_a_worker_logs_as_json_goes_to_the_log(processes: Supervisor, tmp_path: Path) -> None:
+    printed = f"print(*{LOGGED!r}, sep=chr(10), flush=True)"
+    process = start(processes, tmp_path, f"{printed}\n{READY}\nprint('late', flush=True)\ntime.sleep(1000)")
+    assert wait_until(lambda: "late" in (tmp_path / "log").read_text(), within_s=10, every_s=0.01)
+    assert (tmp_path / "log").read_text().splitlines() == [*LOGGED, "late"]
+    assert process.messages() == []
+
+
+def test_a_worker_that_logs_json_and_ends_is_described_by_what_it_has_logged(processes: Supervisor, tmp_path: Path) -> None:
+    why = '{"level": "fatal", "msg": "no licence"}'
+    with pytest.raises(NotCarriedOutError) as raised:
+        start(processes, tmp_path, f"print({why!r}, flush=True)\nsys.exit(3)")
+    assert str(raised.value) == f"worker-1 ended with exit code 3 before it was ready; it printed last:\n  {why}"
