@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from stallbench.engines.traits import ENGINES, Engine
 from stallbench.errors import BadInputError
+from stallbench.libraries.option import Option, find_name_issues
 from stallbench.libraries.part import Part
 from stallbench.libraries.settings import Setting, Settings, Value
 from stallbench.libraries.statements import CompletedJobs, OtherJobs, Statements
@@ -86,25 +87,6 @@ class AdvisoryLocks(Part):
 
     at_most: int = Field(ge=1, description="the maximum that it holds at once")
     for_each: str | None = Field(default=None, description="option whose value multiplies the maximum, like threads")
-
-
-class Option(Part):
-    """An option that a scenario may set, as ``queue.<name>``."""
-
-    default: int | float | bool | str
-    at_least: float | None = None
-    one_of: tuple[str | int, ...] = Field(
-        default=(), strict=False, description="the values that a text or a whole number may have; if none, any"
-    )
-    description: str
-    engines: tuple[str, ...] = Field(default=(), strict=False, description="engines on which it may be set; if none, all")
-    role: Literal["attempt_limit", "expiry"] | None = Field(default=None, description="see `stallbench.queues.queue.OptionRole`")
-
-    @model_validator(mode="after")
-    def _require_an_allowed_default(self) -> Option:
-        if self.one_of and self.default not in self.one_of:
-            raise ValueError(f"default is {self.default!r}; expected one of one_of: {', '.join(map(str, self.one_of))}")
-        return self
 
 
 class Library(Part):
@@ -204,11 +186,12 @@ class Library(Part):
         return {name: option.default for name, option in self.options.items()} | dict(options)
 
     @model_validator(mode="after")
-    def _require_other_engines(self) -> Library:
+    def _require_engines_that_exist(self) -> Library:
         if both := set(self.not_on).intersection(self.engines):
             raise ValueError(f"not_on: {', '.join(sorted(both))} is one of engines; expected an engine on which it does not run")
-        if unknown := set(self.not_on).difference(ENGINES):
-            raise ValueError(f"not_on: there is no engine {', '.join(sorted(unknown))}; expected {', '.join(ENGINES)}")
+        for key, engines in (("engines", self.engines), ("not_on", self.not_on)):
+            if unknown := set(engines).difference(ENGINES):
+                raise ValueError(f"{key}: there is no engine {', '.join(sorted(unknown))}; expected {', '.join(ENGINES)}")
         return self
 
     @model_validator(mode="after")
@@ -218,15 +201,15 @@ class Library(Part):
         return self
 
     @model_validator(mode="after")
-    def _require_the_option_of_the_search(self) -> Library:
-        search = self.rescue.search_s
-        if isinstance(search, SearchInterval):
-            option = self.options.get(search.option)
-            if option is None or isinstance(option.default, bool | str):
-                numbers = [name for name, each in self.options.items() if not isinstance(each.default, bool | str)]
-                raise ValueError(
-                    f'rescue.search_s.option is "{search.option}"; expected one with a number: {", ".join(numbers) or "there is none"}'
-                )
+    def _require_options_with_a_number(self) -> Library:
+        search, numbers = self.rescue.search_s, [name for name, option in self.options.items() if option.is_number]
+        named = {
+            "rescue.search_s.option": search.option if isinstance(search, SearchInterval) else None,
+            "advisory_locks.for_each": self.advisory_locks.for_each if self.advisory_locks else None,
+        }
+        for key, name in named.items():
+            if name is not None and name not in numbers:
+                raise ValueError(f'{key} is "{name}"; expected one with a number: {", ".join(numbers) or "there is none"}')
         return self
 
     @model_validator(mode="after")
@@ -262,6 +245,13 @@ class Library(Part):
                 raise ValueError(f"sql: has statements of {', '.join(statement)}; the engines are {', '.join(self.engines)}")
         return self
 
+    @field_validator("options")
+    @classmethod
+    def _require_names(cls, options: dict[str, Option]) -> dict[str, Option]:
+        if issues := list(find_name_issues(options)):
+            raise ValueError("; ".join(issues))
+        return options
+
     @field_validator("claim_pattern")
     @classmethod
     def _require_a_pattern(cls, pattern: str) -> str:
@@ -291,7 +281,7 @@ def read_library(path: Path) -> Library:
     except ValidationError as error:
         issues = error.errors(include_input=False, include_url=False)
         lines = [
-            f"{path}: {'.'.join(str(part) for part in issue['loc'])}: {issue['msg'].removeprefix('Value error, ')}"
+            ": ".join([str(path), *filter(None, [".".join(map(str, issue["loc"]))]), issue["msg"].removeprefix("Value error, ")])
             for issue in issues
         ]
         raise LibraryError("\n".join(lines)) from None

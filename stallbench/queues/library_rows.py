@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import DEFINITION, Library
-from stallbench.libraries.definition import Option
+from stallbench.libraries.option import Option
 from stallbench.libraries.statements import CompletedJobs, OtherJobs
 from stallbench.queues.completed_jobs import RETAINED, HasCompletedJobs
 from stallbench.queues.other_jobs import HasOtherJobs
