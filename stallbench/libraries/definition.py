@@ -50,6 +50,9 @@ class Rescue(Part):
     by_default: bool = Field(description="whether it happens without set-up by the user")
     what: str = Field(description="what rescues the job, or what the user has to set up")
     after_s: float | None = Field(default=None, ge=0, description="after how long, by default; none if never, or at once")
+    renews_claims: bool = Field(
+        default=False, description="whether a worker renews the claim of a job that it executes: the time counts from then"
+    )
     marks_failed: bool = Field(
         default=False, description="whether by default the job is then marked as failed, and not re-executed"
     )

@@ -126,11 +126,12 @@ def _due_again(events: DataFrame, jobs: DataFrame, deaths: DataFrame, record: Ru
 
 
 def _due_ns(record: RunRecord) -> Column:
-    """When a job is due again that was claimed at ``claimed_ns`` by a process that died at ``died_ns``."""
+    """When a job is due again that was claimed at ``claimed_ns`` by a process that died at ``died_ns``, which may have renewed the claim until then."""
     queue = record.queue
     due_ns = F.col("died_ns")
     if queue.claims_survive_connection:
-        expiry_ns = NEVER_NS if queue.expiry_s is None else F.col("claimed_ns") + F.lit(int(queue.expiry_s * NS_PER_S))
+        from_ns = F.col("died_ns" if queue.renews_claims else "claimed_ns")
+        expiry_ns = NEVER_NS if queue.rescue_s is None else from_ns + F.lit(int(queue.rescue_s * NS_PER_S))
         due_ns = F.greatest(due_ns, F.lit(expiry_ns))
     return _after_faults(due_ns, record) + _PATIENCE_NS
 

@@ -54,6 +54,9 @@ class LibraryRecord(_Part):
     settings: dict[str, Value] = Field(
         default={}, description="in force in each worker process, see `stallbench.libraries.settings`; empty in an older record"
     )
+    renews_claims: bool = Field(
+        default=False, description="whether a worker renews the claim of a job that it executes, so that it expires later"
+    )
 
 
 class QueueRecord(_Part):
@@ -90,6 +93,21 @@ class QueueRecord(_Part):
     def may_re_execute(self) -> bool:
         """Whether the queue may execute a job again after an execution that did not complete it."""
         return self.promise is Promise.AT_LEAST_ONCE
+
+    @property
+    def rescue_s(self) -> float | None:
+        """Time from a claim, or from its last renewal, until a worker has taken the job again, even if it is idle; none as `expiry_s`.
+
+        If the claim statement finds expired claims, an idle worker finds them when it looks for a job.
+        """
+        settings = self.library.settings if self.library else {}
+        poll_s = settings.get("poll_interval") if settings.get("rescue_interval") == "each claim" else 0
+        return self.expiry_s if self.expiry_s is None or not isinstance(poll_s, int | float) else self.expiry_s + poll_s
+
+    @property
+    def renews_claims(self) -> bool:
+        """Whether a claim expires only when its worker no longer renews it."""
+        return self.library is not None and self.library.renews_claims
 
 
 class HostRecord(_Part):

@@ -113,6 +113,7 @@ def _describe_library(library: Library, options: Mapping[str, Any]) -> LibraryRe
         completion=library.completion.what,
         rescue=library.rescue.what,
         settings=library.compute_settings(options),
+        renews_claims=library.rescue.renews_claims,
     )
 
 

@@ -96,9 +96,10 @@ def _describe_pending(row: Mapping[Any, Any], queue: QueueRecord) -> str:
     held = f"{jobs:,} jobs of dead workers are still claimed" if jobs != 1 else "1 job of a dead worker is still claimed"
     if not queue.claims_survive_connection:
         return f"{held}; a claim ends with its connection, but the run ended less than {PATIENCE_S:g} s later, or during a fault"
-    if queue.expiry_s is None:
+    if queue.rescue_s is None:
         return f"{held}; the queue does not declare after how long it rescues such a job"
-    return f"{held}; the queue rescues such a job {queue.expiry_s:g} s after its claim, which is after the end of the run"
+    after = "the last renewal of its claim" if queue.renews_claims else "its claim"
+    return f"{held}; the queue rescues such a job {queue.rescue_s:g} s after {after}, which is after the end of the run"
 
 
 def _count(rows: Sequence[Mapping[Any, Any]]) -> str:

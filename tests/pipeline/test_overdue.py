@@ -101,13 +101,32 @@ def with_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> FindWi
     """Find the overdue jobs of a run in which a worker dies at 3 s; runs with the same queue and faults are one run.
 
     The worker has claimed jobs at 2 s. One comes at 8 s and is executed at once; the records end at 12 s. ``faults``: how many there are, one
-    after the other from 2 s to ``faults_end_s``.
+    after the other from 2 s to ``faults_end_s``. With ``poll_s`` the queue is a library whose workers find expired claims when they claim;
+    ``renews_claims``: by heartbeats.
     """
 
     @cache
-    def find_overdue(*, faults: int = 0, faults_end_s: float = LAST_S, **queue: object) -> Overdue:
+    def find_overdue(
+        *,
+        faults: int = 0,
+        faults_end_s: float = LAST_S,
+        poll_s: float | None = None,
+        renews_claims: bool = False,
+        **queue: object,
+    ) -> Overdue:
         run = SyntheticRun(tmp_path_factory.mktemp("death") / "run", phases={"only": 20})
         run.record["queue"] |= {"claims_survive_connection": False, "expiry_s": None} | queue
+        if poll_s is not None:
+            settings = {"poll_interval": poll_s, "rescue_interval": "each claim"}
+            library = {
+                "title": "x",
+                "version": "1",
+                "language": "y",
+                "completion": "z",
+                "rescue": "a claim",
+                "settings": settings,
+            }
+            run.record["queue"]["library"] = library | {"renews_claims": renews_claims}
         if queue.get("claims_survive_connection", False) is None:
             del run.record["queue"]["claims_survive_connection"]
         run.record["injections"] = follow_one_another(faults, faults_end_s)
@@ -169,6 +188,22 @@ def test_a_claim_that_outlives_its_connection_is_due_when_its_time_is_over(
     overdue = with_a_death(claims_survive_connection=True, expiry_s=expiry_s)
     assert overdue.kinds[job] == kind
     assert overdue.longest_s[kind] == pytest.approx(longest_s)
+
+
+@pytest.mark.parametrize(("poll_s", "kind"), [(0.5, "held_for_the_dead"), (3, "not_yet_due")])
+def test_an_idle_worker_finds_an_expired_claim_when_it_looks_for_a_job(with_a_death: FindWith, poll_s: float, kind: str) -> None:
+    """The claim has expired at 10 s; one second of patience is always allowed."""
+    overdue = with_a_death(claims_survive_connection=True, expiry_s=8, poll_s=poll_s)
+    assert (overdue.kinds[HELD], overdue.kinds[UNRECORDED]) == (kind, "not_yet_due")
+
+
+@pytest.mark.parametrize(("renews_claims", "kind"), [(False, "held_for_the_dead"), (True, "not_yet_due")])
+def test_a_claim_that_is_renewed_expires_after_the_death_of_the_worker(
+    with_a_death: FindWith, renews_claims: bool, kind: str
+) -> None:
+    """The worker may have renewed at 3 s what it had claimed at 2 s."""
+    overdue = with_a_death(claims_survive_connection=True, expiry_s=8.5, poll_s=0, renews_claims=renews_claims)
+    assert overdue.kinds[HELD] == kind
 
 
 @pytest.mark.parametrize(("expiry_s", "kind"), [(3, "held_for_the_dead"), (30, "not_yet_due")])

@@ -154,6 +154,17 @@ def test_a_queue_that_never_rescues_jobs_does_not_pass(tmp_path: Path, queue: di
     assert (finding.result, finding.reason) == ("info", reason)
 
 
+_RENEWING = {
+    "title": "x",
+    "version": "1",
+    "language": "y",
+    "completion": "z",
+    "rescue": "a claim",
+    "renews_claims": True,
+    "settings": {"rescue_interval": "each claim", "poll_interval": 10.0},
+}
+
+
 def test_a_library_that_never_rescues_jobs_says_so_in_its_own_words(tmp_path: Path) -> None:
     library = {"title": "x", "version": "1", "language": "y", "completion": "z", "rescue": "nothing: the task stays RUNNING"}
     finding = find_of(make_run(tmp_path, record_of_a_death(rescues_jobs=False, library=library)), "left behind")
@@ -166,6 +177,10 @@ def test_a_library_that_never_rescues_jobs_says_so_in_its_own_words(tmp_path: Pa
         (
             {"claims_survive_connection": True, "expiry_s": 3637.0},
             "the queue rescues such a job 3637 s after its claim, which is after the end of the run",
+        ),
+        (
+            {"claims_survive_connection": True, "expiry_s": 30.0, "library": _RENEWING},
+            "the queue rescues such a job 40 s after the last renewal of its claim, which is after the end of the run",
         ),
         ({"claims_survive_connection": True}, "the queue does not declare after how long it rescues such a job"),
         ({}, "a claim ends with its connection, but the run ended less than 1 s later, or during a fault"),

@@ -190,6 +190,18 @@ def test_how_often_a_library_searches_for_the_jobs_of_dead_workers_may_follow_fr
     assert find_library("db_scheduler").compute_search_s({}) == pytest.approx(600, abs=1)
 
 
+@pytest.mark.parametrize(
+    ("name", "rescue_s", "renews_claims"),
+    [("laravel", 90 + 3, False), ("pgqueuer", 30 + 30, True), ("graphile_worker", 14_400 + 600, False), ("river", 3637, False)],
+    ids=["when it polls", "when it polls, after the last heartbeat", "by a sweep", "by the leader"],
+)
+def test_the_job_of_a_dead_worker_is_taken_when_an_idle_worker_looks_for_it(
+    name: str, rescue_s: float, renews_claims: bool
+) -> None:
+    record = describe_queue(read_scenario("longtx", overrides=[f"queue.kind=library:{name}", "producers.rate=1"]))
+    assert (record.rescue_s, record.renews_claims) == (rescue_s, renews_claims)
+
+
 def test_the_option_of_a_search_must_be_a_number_of_the_library(tmp_path: Path) -> None:
     after_s = "by_default = false"
     message = 'rescue.search_s.option is "nothing"; expected one with a number: concurrency, polling_interval'
