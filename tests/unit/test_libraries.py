@@ -192,8 +192,13 @@ def test_how_often_a_library_searches_for_the_jobs_of_dead_workers_may_follow_fr
 
 @pytest.mark.parametrize(
     ("name", "rescue_s", "renews_claims"),
-    [("laravel", 90 + 3, False), ("pgqueuer", 30 + 30, True), ("graphile_worker", 14_400 + 600, False), ("river", 3637, False)],
-    ids=["when it polls", "when it polls, after the last heartbeat", "by a sweep", "by the leader"],
+    [
+        ("laravel", 90 + 3, False),
+        ("pgqueuer", 30 + 30, True),
+        ("graphile_worker", 14_400 + 600, False),
+        ("dramatiq_pg", 1200, False),
+    ],
+    ids=["when it polls", "when it polls, after the last heartbeat", "by a sweep", "now and then, at random"],
 )
 def test_the_job_of_a_dead_worker_is_taken_when_an_idle_worker_looks_for_it(
     name: str, rescue_s: float, renews_claims: bool
