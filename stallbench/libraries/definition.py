@@ -185,6 +185,10 @@ class Library(Part):
         given = self._with_defaults(options)
         return str(given[VERSION]), str(given[UPGRADE_TO])
 
+    def at_the_start(self, options: Mapping[str, Any]) -> Library:
+        """Return the library in the version with which a run with ``options`` starts."""
+        return self.model_copy(update={"version": self.find_upgrade(options)[0]}) if self.migration else self
+
     def _with_defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {name: option.default for name, option in self.options.items()} | dict(options)
 

@@ -80,7 +80,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
     """Return the record of a scenario's queue, with its effective options."""
     queue = find_queue(scenario.queue.kind)
     options = queue.resolve_options(queue.options_type.model_validate(scenario.queue.options), workers=scenario.workers.count)
-    library = queue.library if issubclass(queue, LibraryQueue) else None
+    library = queue.library.at_the_start(options.model_dump()) if issubclass(queue, LibraryQueue) else None
     expiry_s: float | None = options.value_of(OptionRole.EXPIRY)
     if library is not None:
         expiry_s = library.rescue.after_s if expiry_s is None else expiry_s
@@ -101,7 +101,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         claim_pattern=queue.claim_pattern,
         library=_describe_library(library, options.model_dump()) if library else None,
         summary=queue.summary,
-        source=queue.source,
+        source=library.source if library else queue.source,
     )
 
 

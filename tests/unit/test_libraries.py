@@ -118,6 +118,14 @@ def test_a_library_is_recorded_with_its_version_and_its_options_in_force() -> No
     assert record.source == "graphile-worker 0.18.0 (javascript), https://worker.graphile.org"
 
 
+def test_the_recorded_version_is_the_one_with_which_the_run_starts() -> None:
+    changes = ['queue={kind="library:graphile_worker", version="0.16.6"}', "producers.rate=1"]
+    record = describe_queue(read_scenario("longtx", overrides=changes))
+    assert record.library is not None
+    assert record.library.version == "0.16.6"
+    assert record.source.startswith("graphile-worker 0.16.6 (javascript)")
+
+
 def test_an_expiry_and_an_attempt_limit_that_a_scenario_sets_are_the_recorded_ones() -> None:
     changes = ['queue={kind="library:laravel", retry_after=4, tries=3}']
     record = describe_queue(read_scenario("laravel-deadlock", overrides=changes))
