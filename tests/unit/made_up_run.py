@@ -252,3 +252,18 @@ def find_of(run: RunTables, check: str) -> Finding:
     """Return the only finding of ``check``."""
     (finding,) = find_checks()[check]().judge(run)
     return finding
+
+
+LIBRARY = {"title": "x", "version": "1", "language": "y", "completion": "z", "rescue": "another worker"}
+
+
+def record_of_a_death(**queue: Any) -> dict[str, Any]:
+    """Return the record of a run in which a worker was killed; ``queue`` replaces what its queue declares."""
+    record = make_record(processes=[make_process("worker-1", exit_code=-9, intended="killed")])
+    record["queue"] |= {"claims_survive_connection": False, **queue}
+    return record
+
+
+def make_overdue(kind: str, jobs: int) -> pd.DataFrame:
+    """Return the table of overdue jobs with one kind."""
+    return pd.DataFrame([{"kind": kind, "jobs": jobs, "examples": [7], "longest_s": 3.0}])
