@@ -104,4 +104,5 @@ class LibraryMigration:
 
     def _try(self) -> None:
         self._attempts += 1
-        self._attempt = MigrationAttempt(self._library, self._document, name_connections(self._name), self._log)
+        with self._context.processes.marking():
+            self._attempt = MigrationAttempt(self._library, self._document, name_connections(self._name), self._log)

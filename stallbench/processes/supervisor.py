@@ -12,7 +12,8 @@ import pwd
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,15 @@ class Supervisor:
         if document is not None:
             _write_document(popen, document)
         return process
+
+    @contextmanager
+    def marking(self) -> Iterator[None]:
+        """Mark also what is started without this object while the block lasts, such as a library's command that creates its tables."""
+        os.environ[TOKEN_VARIABLE] = self._token
+        try:
+            yield
+        finally:
+            del os.environ[TOKEN_VARIABLE]
 
     def run_to_end(
         self, name: str, argv: Sequence[str], *, document: Mapping[str, object], log: Path, within_s: float

@@ -143,7 +143,7 @@ class Run:
         self.recorder.write()
 
     def _install_queue(self) -> None:
-        with self._opened_queue("install") as queue:
+        with self._opened_queue("install") as queue, self._processes.marking():
             queue.install()
         if self._external_servers:
             record_created_objects(self.cluster.server("primary").direct)

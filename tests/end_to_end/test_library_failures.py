@@ -104,6 +104,16 @@ def test_what_the_processes_of_a_library_have_started_ends_with_them(bench: Benc
     assert_nothing_is_left(bench, record["bench"]["pid"])
 
 
+def test_what_a_library_has_started_to_create_its_tables_ends_with_the_bench(bench: Bench, tmp_path: Path) -> None:
+    shop = make_application(tmp_path, install=f"{LEAVE_A_CHILD}\nimport time\ntime.sleep(1000)")
+    running = bench.start("run", "longtx", *short(*LOAD, f"queue.kind=library:{shop}"))
+    wait_for(lambda: len(find_processes(shop)) == 2, "the adapter and its child", 60)
+    running.kill()
+    running.communicate(timeout=120)
+    wait_for(lambda: not find_processes(shop), lambda: f"the end of {find_processes(shop)}", 30)
+    assert_nothing_is_left(bench, running.pid)
+
+
 def find_marked(token: str) -> list[psutil.Process]:
     """Return the processes of a run, and what they have started, by a variable that all of them inherit."""
     return [process for process in marked_processes() if (process.info["environ"] or {}).get(TOKEN_VARIABLE) == token]
