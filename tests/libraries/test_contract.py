@@ -230,6 +230,16 @@ def test_workers_that_wait_for_the_first_phase_begin_at_sigusr1(command: ProbeCo
         assert probe.read_message("ok") == {"ok": True}
 
 
+def test_a_worker_that_waits_for_the_first_phase_ends_in_order_when_it_is_asked_to_stop(
+    command: ProbeCommand, tmp_path: Path
+) -> None:
+    orderly = 143 if command.argv[0].endswith("/java") else 0  # Java's own code, which the definition of a library names
+    with started(command, tmp_path, wait_for_go=True) as probe:
+        probe.read_message("ready")
+        probe.process.send_signal(signal.SIGTERM)
+        assert probe.process.wait(PATIENCE_S) == orderly
+
+
 def test_a_worker_that_waits_for_the_first_phase_does_not_end_with_its_input(command: ProbeCommand, tmp_path: Path) -> None:
     """The bench ends a worker's input after the document."""
     with started(command, tmp_path, wait_for_go=True) as probe:

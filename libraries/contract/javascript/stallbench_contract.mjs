@@ -42,14 +42,18 @@ export class Recorder {
     this.clock = new Clock(document);
     this.faults = new Faults(document, this.clock);
     this.log = fs.openSync(document.events, "a");
-    this.go = document.wait_for_go ? new Promise((resolve) => process.once("SIGUSR1", resolve)) : Promise.resolve();
+    this.waits = document.wait_for_go ?? false;
+    this.go = this.waits ? new Promise((resolve) => process.once("SIGUSR1", resolve)) : Promise.resolve();
   }
 
   /** Says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together. */
   async ready() {
+    const end = () => process.exit(0);
+    if (this.waits) process.once("SIGTERM", end);
     send({ ready: {} });
     const alive = setInterval(() => {}, 60_000); // a process that waits for nothing but a signal ends
     await this.go;
+    process.removeListener("SIGTERM", end);
     clearInterval(alive);
   }
 

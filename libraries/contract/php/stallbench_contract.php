@@ -42,8 +42,11 @@ class Recorder {
 
     /** Says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together. */
     public function ready(): void {
+        if ($this->waits) pcntl_sigprocmask(SIG_BLOCK, [SIGTERM]);
         send(['ready' => (object) []]);
-        if ($this->waits && pcntl_sigwaitinfo([SIGUSR1, SIGTERM]) === SIGTERM) exit(0);
+        if (!$this->waits) return;
+        if (pcntl_sigwaitinfo([SIGUSR1, SIGTERM]) === SIGTERM) exit(0);
+        pcntl_sigprocmask(SIG_UNBLOCK, [SIGTERM]);
     }
 
     /** Appends an event of `stallbench.records.events`. */

@@ -8,12 +8,16 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 import zlib
 from urllib.parse import quote
 
 from stallbench_clock import Clock
 from stallbench_faults import Faults, JobFailedError, JobsRefusedError, send
+
+WAIT_S = 0.2
+"""After this, a signal is handled that another thread of the process has received."""
 
 
 def read_document():
@@ -40,9 +44,13 @@ class Recorder:
 
     def ready(self):
         """Say that the worker is connected; wait for SIGUSR1 if the bench wants all workers to begin together."""
+        can_handle = threading.current_thread() is threading.main_thread()
+        own = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)) if self.wait and can_handle else None
         send(ready={})
-        if self.wait and signal.sigwait({signal.SIGUSR1, signal.SIGTERM}) == signal.SIGTERM:
-            sys.exit(0)
+        while self.wait and signal.sigtimedwait({signal.SIGUSR1}, WAIT_S) is None:
+            pass
+        if own is not None:
+            signal.signal(signal.SIGTERM, own)
 
     def write(self, event, job="", attempt="", detail=""):
         """Append an event of `stallbench.records.events`."""

@@ -27,10 +27,10 @@ module Stallbench
 
     # Says that the worker is connected; waits for SIGUSR1 if the bench wants all workers to begin together.
     def ready
+      trap("TERM") { exit!(0) } if @go
       Stallbench.send_message(ready: {})
       return unless @go
 
-      trap("TERM") { exit!(0) }
       @go.readpartial(2)
       trap("TERM", "DEFAULT")
     end
