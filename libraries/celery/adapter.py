@@ -1,5 +1,6 @@
 """Celery with a database as its broker (Kombu's transport SQLAlchemy), as the command `celery worker` runs it."""
 
+import signal
 import sys
 
 from celery import Celery, signals
@@ -48,6 +49,7 @@ def work(document):
 
     threads = document["queue_options"]["threads"]
     pool = ["--pool=threads", f"--concurrency={threads}"] if threads > 1 else ["--pool=solo"]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until Celery has loaded its worker, which has a handler of its own
     recorder.ready()
     app.worker_main(["worker", *pool, "--loglevel=WARNING", "--without-gossip", "--without-mingle", "--without-heartbeat"])
 

@@ -77,6 +77,7 @@ def work(document)
   Delayed::Job.extend(Recording::Claims)
   Delayed::Backend::ActiveRecord.configure { |settings| settings.reserve_sql_strategy = options["reserve_sql_strategy"].to_sym }
   Recording.recorder = Stallbench::Recorder.new(document)
+  trap("TERM") { exit!(0) } # until the worker has a handler of its own
   Recording.recorder.ready
   Delayed::Worker.new(sleep_delay: options["sleep_delay"]).start
 end

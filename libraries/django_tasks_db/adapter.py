@@ -1,5 +1,6 @@
 """Django's tasks with the database backend, as its documentation recommends: the management command `db_worker`."""
 
+import signal
 import sys
 
 import django
@@ -67,6 +68,7 @@ def work():
     """Run the command until SIGTERM."""
     task_finished.connect(record_end)
     connection.ensure_connection()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the command has a handler of its own
     recorder.ready()
     call_command("db_worker", "--interval", str(document["queue_options"]["interval"]), "--no-reload")
 

@@ -108,6 +108,7 @@ function work(array $document): int {
     $options = $document['queue_options'];
     $recorder = new Recorder($document);
     makeContainer($document)['db']->connection()->getPdo();
+    pcntl_async_signals(true); pcntl_signal(SIGTERM, fn () => exit(0)); // until the worker has a handler of its own
     $recorder->ready();
     $stopped = false;
     do { // A worker ends when its connection is lost. The documentation lets Supervisor start the next one, as this loop does.

@@ -40,8 +40,7 @@ function settledIds([, values], row) {
  * It answers with the ids that it has changed, without those whose claim has expired. If a completion cannot be stored, the whole batch is failed.
  */
 function observeSettling(boss, onSettled) {
-  const db = boss.getDb();
-  const executeSql = db.executeSql.bind(db);
+  const db = boss.getDb(), executeSql = db.executeSql.bind(db);
   db.executeSql = async (...given) => {
     const result = await executeSql(...given);
     const isCompleted = /\bstate = 'completed',/.test(given[0]); // dist/plans.js: no statement that fails jobs has this
@@ -72,6 +71,7 @@ async function work(document) {
     }
   }
 
+  const asked = new Promise((resolve) => process.once("SIGTERM", resolve));
   await boss.start();
   await recorder.ready();
   for (const queue of queuesOf(document)) {
@@ -93,7 +93,7 @@ async function work(document) {
     );
   }
   if (document.queue_options.periodic) await workPeriodic(boss, recorder);
-  await new Promise((resolve) => process.once("SIGTERM", resolve));
+  await asked;
   await boss.stop();
 }
 

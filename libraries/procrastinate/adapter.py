@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import sys
 
 import procrastinate
@@ -57,6 +58,7 @@ async def work(document):
     logger.setLevel(logging.DEBUG)
     logger.addHandler(Completions(recorder))
     logger.propagate = False
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the library's worker has a handler of its own
     async with app.open_async():
         recorder.ready()
         await app.run_worker_async(
