@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO, Any
 
+import psutil
+
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries.definition import Library
 from stallbench.libraries.installation import command_of, environment_of
@@ -139,8 +141,16 @@ class AdapterProducer:
         self._kill()
 
     def _kill(self) -> None:
+        """Kill it, if it runs, and what it has started: it may be a wrapper of the library's program."""
         atexit.unregister(self.end)
+        started: list[psutil.Process] = []
+        if self._process.poll() is None:
+            with suppress(psutil.NoSuchProcess):
+                started = psutil.Process(self._process.pid).children(recursive=True)
         self._process.kill()
+        for each in started:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
         self._process.wait()
 
     def _send(self, line: bytes) -> None:

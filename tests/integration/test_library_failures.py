@@ -130,6 +130,17 @@ def test_a_queue_that_is_opened_again_does_not_use_a_number_twice(empty_on: Empt
     assert len(set(ids)) == 4
 
 
+def test_what_a_producer_that_hangs_has_started_is_killed_with_it(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter, "_ANSWER_S", 1.0)
+    queue = opened(produce=f"{LEAVE_A_CHILD}\nimport time\nshop.enqueue = lambda _: time.sleep(1000)")
+    queue.install()
+    with pytest.raises(psycopg.Error, match=r"^the producer of Shop did not answer within 1 s$"):
+        queue.enqueue([NewJob(payload="{}")])
+    assert_no_process_is_left(tmp_path)
+
+
 def test_a_producer_that_hangs_is_killed(opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapter, "_ANSWER_S", 1.0)
     queue = opened(
