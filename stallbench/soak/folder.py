@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +55,13 @@ class SoakFolder:
         return RunFolder(self.path / name_cycle(number))
 
     def begin_cycle(self, number: int) -> RunFolder:
-        """Create the folder of a cycle and point `current` at it."""
+        """Create the folder of a cycle and point `current` at it.
+
+        A folder of this number that is there already belongs to a cycle whose bench ended before it could record the cycle: it is removed.
+        """
         folder = self.cycle(number)
+        if folder.path.exists():
+            shutil.rmtree(folder.path)
         for part in (folder.events, folder.samples):
             part.mkdir(parents=True)
         fresh = self.path / ".current"

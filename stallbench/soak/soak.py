@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import subprocess
 import tempfile
 import time
@@ -236,6 +237,9 @@ def resume(folder: SoakFolder, keep: int | None, *, is_external: bool) -> SoakRe
         if last.status != "completed":
             note += f" Cycle {last.number} is {last.status} ({last.reason}); it is kept and not counted."
         record = record.with_note(note)
+    # A killed bench did not end its faults inside workers; the new workers would read them.
+    if folder.current.job_faults.exists():
+        shutil.rmtree(folder.current.job_faults)
     changes = {"keep": record.keep if keep is None else keep}
     record = record.model_copy(update={"status": "running", "reason": "", "bench": describe_bench(), **changes})
     folder.write(record)
