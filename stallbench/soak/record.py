@@ -120,6 +120,12 @@ class SoakRecord(_Part):
         others = [each for each in self.cycles if each.number != cycle.number]
         return self.model_copy(update={"cycles": tuple(sorted([*others, cycle], key=lambda each: each.number))})
 
+    def with_end(self, status: Literal["completed", "failed", "aborted"], reason: str) -> Self:
+        """Return the record of a soak that has ended. A cycle that was running ended with it, in the same way."""
+        running = {"status": "aborted" if status == "aborted" else "failed", "reason": reason}
+        cycles = tuple(cycle.model_copy(update=running) if cycle.status == "running" else cycle for cycle in self.cycles)
+        return self.model_copy(update={"status": status, "reason": reason, "cycles": cycles})
+
     def with_note(self, sentence: str) -> Self:
         """Return the record with a sentence that the report must show."""
         return self if sentence in self.notes else self.model_copy(update={"notes": (*self.notes, sentence)})

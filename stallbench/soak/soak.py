@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.external.addresses import ExternalServers
@@ -75,7 +76,8 @@ class Soak:
 
         A cycle whose verdict is not ``pass`` does not end the soak. A cycle that cannot be carried out does: `NotCarriedOutError`.
         """
-        status, reason = "failed", "the bench ended unexpectedly"
+        status: Literal["completed", "failed", "aborted"] = "failed"
+        reason = "the bench ended unexpectedly"
         with self._pipeline, self._prepare() as (processes, scratch):
             try:
                 while len(self.record.completed) < self.record.planned_cycles:
@@ -97,7 +99,7 @@ class Soak:
                         self._cycle.take_down()
                     processes.stop_all()
                 finally:
-                    self._write(self.record.model_copy(update={"status": status, "reason": reason}))
+                    self._write(self.record.with_end(status, reason))
 
     @contextmanager
     def _prepare(self) -> Iterator[tuple[Supervisor, Path]]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
+import pytest
+
+from stallbench.errors import BadInputError
 from stallbench.injection.job_faults import JobFault, JobFaults, start_job_fault
 from stallbench.soak.folder import SoakFolder
-from stallbench.soak.soak import resume
+from stallbench.soak.screen import SoakView
+from stallbench.soak.soak import Soak, resume
 from tests.unit.test_soak_bad_input import make_soak
 
 
@@ -24,3 +29,26 @@ def test_the_folder_of_a_cycle_that_was_not_recorded_any_more_is_made_again(tmp_
     again = soak.begin_cycle(2)
     assert again.events.is_dir()
     assert not again.left_over.exists(), "the next cycle begins with an empty queue"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [(KeyboardInterrupt(), "aborted", "interrupted"), (BadInputError("no such server"), "failed", "no such server")],
+    ids=["interrupted", "refused"],
+)
+def test_a_cycle_that_ended_before_its_load_began_is_not_recorded_as_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: str, reason: str
+) -> None:
+    folder = SoakFolder(make_soak(tmp_path, cycles=()))
+    folder.current.logs.mkdir()
+
+    def open_cycle(*_: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(Soak, "_open_cycle", open_cycle)
+    record = folder.read()
+    soak = Soak(folder, record, record.scenario, SoakView(folder.log), None)
+    with pytest.raises(type(error)):
+        soak.carry_out()
+    (cycle,) = folder.read().cycles
+    assert (cycle.status, cycle.reason) == (status, reason)
