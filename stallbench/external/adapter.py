@@ -1,6 +1,6 @@
 """The bench's access to an external server: reads its state, changes settings if allowed, and restores them.
 
-In an external database the bench creates the tables of the queue and nothing else, and only if the database was empty. As long as the bench uses
+In an external database the bench creates the tables of the queue and what a fault needs, and only if the database was empty. As long as the bench uses
 the database, the table `OBJECTS_TABLE` lists what the bench created there. So a later run recognises what a killed run left behind. Objects
 that are not listed are never touched.
 """
@@ -8,7 +8,7 @@ that are not listed are never touched.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -123,14 +123,22 @@ class ServerAdapter(ABC):
                 "The bench uses an empty database only; create one for it and name that"
             )
         if created is None:
-            self.execute(f"CREATE TABLE {OBJECTS_TABLE} (kind varchar(32) NOT NULL, name varchar(512) NOT NULL)")
+            self.begin_list()
         else:
             self.drop(present)
             self.execute(f"DELETE FROM {OBJECTS_TABLE}")
 
+    def begin_list(self) -> None:
+        """Create `OBJECTS_TABLE`, with nothing in it."""
+        self.execute(f"CREATE TABLE {OBJECTS_TABLE} (kind varchar(32) NOT NULL, name varchar(512) NOT NULL)")
+
     def record_created_objects(self) -> None:
         """List in `OBJECTS_TABLE` all that is in the database now."""
-        for each in self.find_objects():
+        self.record(self.find_objects())
+
+    def record(self, objects: Iterable[DatabaseObject]) -> None:
+        """Add ``objects`` to the list, which are there or are about to be created."""
+        for each in objects:
             self.execute(f"INSERT INTO {OBJECTS_TABLE} (kind, name) VALUES (%s, %s)", (each.kind, each.name))
 
     def empty_database(self) -> None:

@@ -13,7 +13,7 @@ from stallbench import external
 from stallbench.discovery import PluginGroup, discover
 from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import ServerAdapter
+from stallbench.external.adapter import DatabaseObject, ServerAdapter
 from stallbench.external.addresses import ExternalServers
 from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.processes.process import Process
@@ -117,6 +117,16 @@ def record_created_objects(endpoint: Endpoint) -> None:
     """List in the primary's database what the queue has just created there."""
     with open_adapter("primary", endpoint) as adapter:
         adapter.record_created_objects()
+
+
+def record_object(server: Server, created: DatabaseObject) -> None:
+    """List an object that is about to be created in the queue's database on ``server``, so that it is also removed if the bench is killed.
+
+    Nothing is recorded on a server that the bench has started: it ends with the run.
+    """
+    if isinstance(server.control, ExternalServerControl):
+        with open_adapter(server.name, server.direct) as adapter:
+            adapter.record([created])
 
 
 def _wanted_settings(database: Database, role: str) -> dict[str, SettingValue]:

@@ -10,6 +10,8 @@ from psycopg import sql
 
 from stallbench.engines.postgres import Connection, connect, quote_table
 from stallbench.errors import NotCarriedOutError
+from stallbench.external.adapter import DatabaseObject
+from stallbench.external.join import record_object
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
 
@@ -34,6 +36,8 @@ class NotifyTrigger(Fault[FaultOptions]):
 
     def inject(self) -> Evidence:
         """Create the trigger, and wait for its first notification; without load there is none."""
+        # The trigger ends with its table, the function does not.
+        record_object(self.context.cluster.server(self.on), DatabaseObject("ROUTINE", f"{self._trigger}()"))
         with self._connect() as connection:
             connection.execute(sql.SQL("LISTEN {name}").format(name=sql.Identifier(self._trigger)))
             self._execute(connection, _CREATE)

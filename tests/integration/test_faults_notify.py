@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
+from stallbench.external.join import ExternalServerControl, open_adapter
 from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -59,6 +61,22 @@ def test_a_disabled_trigger_is_a_lapse(run: FaultyRun) -> None:
     record = run.end_faults()
     assert (record.active_to_end, record.why_ended) == (False, f"trigger {name} is disabled")
     assert execute(run, _LEFT) == 0
+
+
+def test_what_cleans_up_after_a_killed_bench_removes_the_function_from_an_external_server(run: FaultyRun) -> None:
+    own = run.cluster.server("primary")
+    external = ExternalServerControl(own.name, own.direct, own.control.version)
+    with open_adapter("primary", own.direct) as adapter:
+        adapter.begin_list()
+        run.cluster.servers[0] = replace(own, control=external)
+        try:
+            run.inject("notify_trigger")
+        finally:
+            run.cluster.servers[0] = own
+        assert execute(run, _LEFT) == 2
+        adapter.empty_database()
+    assert execute(run, _LEFT) == 0
+    run.end_faults()
 
 
 @pytest.mark.long
