@@ -13,7 +13,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 _TERMINATE = """
 SELECT pid, pg_terminate_backend(pid, 5000)
-FROM pg_stat_activity WHERE application_name = %s AND pid <> pg_backend_pid()
+FROM pg_stat_activity WHERE application_name = %s AND datname = current_database() AND pid <> pg_backend_pid()
 """
 
 

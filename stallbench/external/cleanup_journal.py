@@ -1,4 +1,4 @@
-"""Lists what the bench has to undo on external servers: settings to reset, a database or sets to empty, proxies to clear.
+"""Lists what the bench has to undo on external servers: longrunners to release, settings to reset, a database or sets to empty, proxies to clear.
 
 Each change is recorded in a file of the run's scratch folder before it is made. So it can be undone even if the bench is killed: by the run
 itself, by its reaper, or by ``stallbench clean``. Only the bench's user can read the file, because it contains passwords.
@@ -6,16 +6,24 @@ itself, by its reaper, or by ``stallbench clean``. Only the bench's user can rea
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 from stallbench.engines import ENGINES, driver_of
 from stallbench.errors import StallbenchError
 from stallbench.processes.reaper import CLEANUP_JOURNAL
+from stallbench.processes.role_command import role_command
 from stallbench.records.endpoint import Endpoint
+
+_RELEASE_S = 20.0
+"""How long the release of a longrunner may take."""
 
 
 class ChangedSetting(BaseModel):
@@ -32,6 +40,8 @@ class ChangedSetting(BaseModel):
 class CleanupEntries(BaseModel):
     """Everything to undo, in the order in which it was done."""
 
+    longrunners: list[dict[str, Any]] = []
+    """Documents of longrunners that may hold the horizon of a server: a slot or a prepared transaction outlives its process."""
     settings: list[ChangedSetting] = []
     database: tuple[str, Endpoint] | None = None
     """Name of the server, and the database that is the bench's for the run."""
@@ -50,6 +60,16 @@ class CleanupJournal:
         """Begin without an entry; the file is written with the first one."""
         self._path = scratch / CLEANUP_JOURNAL
         self._entries = CleanupEntries()
+
+    def record_longrunner(self, document: Mapping[str, object]) -> None:
+        """Record a longrunner that is about to start. ``document``: its own, with a direct address, because the bench's proxy ends with the bench."""
+        self._entries.longrunners.append(dict(document))
+        self._write()
+
+    def forget_longrunner(self, name: str) -> None:
+        """Remove the longrunner ``name``, which was verified to be gone."""
+        self._entries.longrunners = [each for each in self._entries.longrunners if each["name"] != name]
+        self._write()
 
     def record_setting(self, server: str, endpoint: Endpoint, name: str, before: str, *, was_overridden: bool = False) -> None:
         """Record a setting that is about to be changed."""
@@ -132,6 +152,8 @@ def clean_up(path: Path) -> list[str]:
                 toxiproxy.remove_proxy(name)
         except StallbenchError as error:
             remaining.append(f"Toxiproxy's proxies may still be cut or have toxics: {error}")
+    for document in entries.longrunners:  # before the database is emptied: they may hold locks
+        remaining += _release(document)
     if entries.database:
         server, endpoint = entries.database
         try:
@@ -150,6 +172,22 @@ def clean_up(path: Path) -> list[str]:
     if not remaining:
         path.unlink()
     return remaining
+
+
+def _release(document: Mapping[str, object]) -> list[str]:
+    """Remove what a longrunner has left, in a process of its own, as at the end of its phase."""
+    text = json.dumps({**document, "release": True})
+    try:
+        ended = subprocess.run(
+            role_command("longrunners"), input=text, capture_output=True, text=True, timeout=_RELEASE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        why = f"its release did not end within {_RELEASE_S:.0f} s"
+    else:
+        if ended.returncode == 0:
+            return []
+        why = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+    return [f"the longrunner {document['name']} may still hold the horizon of {document['on']}: {why}"]
 
 
 def _empty_sets(queue: str, endpoint: Endpoint) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.run.load import Load
@@ -25,6 +26,8 @@ class InjectionContext:
     folder: RunFolder
     scratch: Path
     """Folder for the files of a server that an injection starts; removed at the end of the run."""
+    journal: CleanupJournal
+    """What has to be undone on external servers, also if the bench is killed."""
     random: random.Random
     """Seeded by the run."""
     note: Callable[[str], None]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
+from stallbench.external.join import ExternalServerControl
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
 from stallbench.injection.longrunner_verification import find_on_innodb, find_on_postgres, find_on_sqlite
@@ -54,6 +55,7 @@ class LongrunnerInjection(Injection):
             "endpoint": self._server.proxied.with_password(),
             "options": choice.options,
         }
+        self._is_on_external_server = isinstance(self._server.control, ExternalServerControl)
         self._process: Process | None = None
         self._holder: Evidence = {}
         """What holds the horizon, as the longrunner reports it, and later as the server reports it."""
@@ -63,7 +65,9 @@ class LongrunnerInjection(Injection):
         return "the server names it as a holder"
 
     def begin(self) -> None:
-        """Start the process."""
+        """Start the process. On an external server, first record how to release what it holds there."""
+        if self._is_on_external_server:
+            self._context.journal.record_longrunner({**self._document, "endpoint": self._server.direct.with_password()})
         self._process = self._context.processes.start(
             self.record.name, "longrunner", _COMMAND, document=self._document, log=self._log, ready=True
         )
@@ -109,6 +113,8 @@ class LongrunnerInjection(Injection):
         """Wait until the server no longer names it."""
         if not wait_until(lambda: self._find_on_server() is None, within_s=_END_S):
             raise NotCarriedOutError(f"its server still names it {_END_S:.0f} s after it was ended")
+        if self._is_on_external_server:
+            self._context.journal.forget_longrunner(self.record.name)
         return {}
 
     def _find_on_server(self) -> Evidence | None:

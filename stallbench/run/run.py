@@ -54,10 +54,7 @@ class Run:
         external_servers: ExternalServers | None = None,
         observer_options: ObserverOptions | None = None,
     ) -> None:
-        """Start nothing yet.
-
-        ``external_servers``: the servers to run on; if None, the bench starts its own. ``observer_options``: the observers of the run, if any.
-        """
+        """Start nothing yet. ``external_servers``: to run on; if None, the bench starts its own. ``observer_options``: observers, if any."""
         self.scenario = scenario
         self.folder = folder
         self.recorder = recorder
@@ -213,6 +210,7 @@ class Run:
                 queue=self.recorder.record.queue,
                 folder=self.folder,
                 scratch=self._scratch,
+                journal=self._journal,
                 random=random.Random(self.scenario.seed),
                 note=self.recorder.note,
             ),

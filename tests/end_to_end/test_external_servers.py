@@ -18,6 +18,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
 OBJECTS = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+HELD_SLOTS = "SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE 'stallbench%'"
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +78,15 @@ def test_a_run_on_external_servers_leaves_them_as_they_were(bench: Bench, server
 
 def test_a_bench_that_is_killed_leaves_nothing_on_joined_servers(bench: Bench, servers: StartedCluster) -> None:
     primary = servers.cluster.server("primary").direct
+    holders = 'phases.longtx.longrunners=[{kind="slot",on="primary"},{kind="idle_writer",on="primary"}]'
     process = bench.start(
-        "run", "longtx", *short(), *joining(servers, "--allow-server-changes"), environment=password_of(servers)
+        "run", "longtx", *short(holders), *joining(servers, "--allow-server-changes"), environment=password_of(servers)
     )
-    bench.wait_for_phase("baseline")
+    bench.wait_for_phase("longtx")
+    assert ask(primary, HELD_SLOTS) == [("stallbench_slot_1",)]
     process.send_signal(signal.SIGKILL)
     process.wait()
+    wait_for(lambda: not ask(primary, HELD_SLOTS), "the end of the slot, which would keep the WAL for ever", 120)
     wait_for(lambda: not ask(primary, OBJECTS), lambda: f"the end of {ask(primary, OBJECTS)}", 120)
     naptime = "SHOW autovacuum_naptime"
     wait_for(lambda: ask(primary, naptime) == [("1min",)], lambda: f"{ask(primary, naptime)}; the setting of before", 120)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.faults import find_faults
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.life_cycle import Injections
@@ -78,6 +79,7 @@ class FaultyRun:
             queue=self.queue,
             folder=folder,
             scratch=started.scratch,
+            journal=CleanupJournal(started.scratch),
             random=random.Random(1),
             note=self.notes.append,
         )

@@ -45,6 +45,17 @@ def test_what_cannot_be_undone_is_described_and_kept(tmp_path: Path) -> None:
     assert (tmp_path / CLEANUP_JOURNAL).exists()
 
 
+def test_a_longrunner_that_cannot_be_released_is_named_until_it_is_known_to_be_gone(tmp_path: Path) -> None:
+    journal = CleanupJournal(tmp_path)
+    document = {"name": "slot-1", "kind": "slot", "on": "primary", "options": {}}
+    journal.record_longrunner({**document, "endpoint": NOBODY_LISTENS.with_password()})
+    (sentence,) = journal.clean_up()
+    assert sentence.startswith("the longrunner slot-1 may still hold the horizon of primary: cannot continue: ")
+    assert "secret" not in sentence
+    journal.forget_longrunner("slot-1")
+    assert journal.clean_up() == []
+
+
 def test_the_records_of_a_run_on_a_user_s_aerospike_are_removed_or_their_sets_named(tmp_path: Path) -> None:
     journal = CleanupJournal(tmp_path)
     journal.record_sets("fcfs", NOBODY_LISTENS)
