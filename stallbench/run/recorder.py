@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.collectors import collectors_for
+from stallbench.injection.record import InjectionRecord
 from stallbench.libraries import Library
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
@@ -19,6 +20,10 @@ from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
 from stallbench.storage.atomic_file import replace_file
 
+_INJECTIONS = "injections"
+_LOOK_EVERY_S = 1.0
+"""How often `RunRecorder.keep_up` reads the parts that change often, such as processes while a fault kills them."""
+
 
 class RunRecorder:
     """The record of an active run. Parts that other objects own are read from them at each write."""
@@ -27,6 +32,7 @@ class RunRecorder:
         """Write the record of a run that starts now."""
         self._path = path
         self._parts: dict[str, Callable[[], Iterable[object]]] = {}
+        self._looked_s = float("-inf")
         self.record = RunRecord(
             id=path.parent.name,
             bench=describe_bench(),
@@ -65,6 +71,25 @@ class RunRecorder:
         """Replace the file atomically."""
         self._change()
 
+    def keep_up(self) -> None:
+        """Replace the file if a part that another object owns has changed since it was written. Call it several times a second.
+
+        The begin and the end of an injection are written at once, other parts within a second. So if the bench is killed, the record has the faults
+        of the phase, and the processes that replaced others. What a maintenance process reports is written with the next change.
+        """
+        now_s = time.monotonic()
+        has_changed = self._read_injection_times() != _list_times(self.record.injections)
+        if now_s >= self._looked_s + _LOOK_EVERY_S:
+            self._looked_s = now_s
+            others = (part for part in self._parts if part != _INJECTIONS)
+            has_changed |= any(tuple(self._parts[part]()) != getattr(self.record, part) for part in others)
+        if has_changed:
+            self._change()
+
+    def _read_injection_times(self) -> list[tuple[int | None, ...]]:
+        read = self._parts.get(_INJECTIONS)
+        return _list_times(each for each in read() if isinstance(each, InjectionRecord)) if read else []
+
     def _change_phase(self, index: int, **times_ns: int) -> None:
         phases = list(self.record.phases)
         phases[index] = phases[index].model_copy(update=times_ns)
@@ -74,6 +99,11 @@ class RunRecorder:
         parts = {part: tuple(read()) for part, read in self._parts.items()}
         self.record = self.record.model_copy(update={**parts, **changes})
         replace_file(self._path, self.record.model_dump_json(indent=1))
+
+
+def _list_times(injections: Iterable[InjectionRecord]) -> list[tuple[int | None, ...]]:
+    """Return how far each injection has come."""
+    return [(each.start_ns, each.verified_ns, each.end_ns, each.verified_gone_ns) for each in injections]
 
 
 def describe_queue(scenario: Scenario) -> QueueRecord:

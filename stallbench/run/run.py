@@ -237,6 +237,7 @@ class Run:
         self._check_processes()
         self._observers.update(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
         next_due_s = self.injections.run_due()
+        self.recorder.keep_up()
         if self._sampling:
             self._sampling.follow()
         if (now_s := time.monotonic()) >= self._show_at_s:

@@ -65,6 +65,27 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     assert torn["torn_lines"].sum() == 0
 
 
+def test_the_record_of_a_killed_bench_has_the_fault_and_what_replaced_its_victims(bench: Bench) -> None:
+    """Without them, an error during the fault would have no explanation, and a re-execution after a kill no reason."""
+    kills = 'phases.longtx.faults=[{kind="kill",on="workers",every="1s",replace_after="100ms"}]'
+    running = bench.start("run", "longtx", *short(kills, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
+    record = bench.wait_for_phase("longtx")
+    assert record["injections"][0]["verified_ns"] is None
+
+    def find_replacements() -> list[Path]:
+        return list(bench.folder().glob("events/worker-*-*.csv"))
+
+    replacements = wait_for(find_replacements, "a job of a replacement", 60)
+    time.sleep(2)  # the record follows within a second
+    running.kill()
+    running.communicate()
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+    (kill,) = bench.record()["injections"]
+    assert kill["verified_ns"] is not None
+    assert kill["evidence"]["killed"]
+    assert {path.stem for path in replacements} <= {process["name"] for process in bench.record()["processes"]}
+
+
 def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_clean(bench: Bench, own_tmp: Path) -> None:
     running = bench.start("run", "longtx", *short("workers.count=1"), environment={"TMPDIR": str(own_tmp)})
     record = bench.wait_for_phase("warmup")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from stallbench.errors import BadInputError
+from stallbench.injection.record import InjectionRecord
+from stallbench.processes.record import ProcessRecord
 from stallbench.run.record import FORMAT, read_record
 from stallbench.run.recorder import RunRecorder
 from stallbench.scenario.file import find_scenarios, read_scenario
@@ -36,6 +39,31 @@ def test_what_goes_on_is_recorded_at_once(tmp_path: Path) -> None:
     assert [phase.name for phase in record.started_phases] == [record.phases[0].name]
     assert record.notes == ("The disk was slow.",)
     assert (record.status, record.reason) == ("failed", "the primary did not start")
+
+
+def test_what_others_change_during_a_phase_is_recorded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = record_of(tmp_path)
+    worker = ProcessRecord(name="worker-1", role="worker", pid=7, start_ns=1)
+    kill = InjectionRecord(name="kill-1", category="fault", kind="kill", on="workers")
+    processes, injections = [worker], [kill]
+    recorder.follow("processes", lambda: processes)
+    recorder.follow("injections", lambda: injections)
+    recorder.write()
+    written_ns = (tmp_path / "run.json").stat().st_mtime_ns
+    recorder.keep_up()
+    assert (tmp_path / "run.json").stat().st_mtime_ns == written_ns, "nothing has changed"
+
+    injections[0] = kill.model_copy(update={"start_ns": 2, "verified_ns": 3})
+    recorder.keep_up()
+    assert read_record(tmp_path / "run.json").injections == (injections[0],), "a fault is recorded at once"
+
+    processes.append(worker.model_copy(update={"name": "worker-1-2"}))
+    recorder.keep_up()
+    assert len(read_record(tmp_path / "run.json").processes) == 1, "processes are read once a second"
+    now_s = time.monotonic() + 1
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    recorder.keep_up()
+    assert [process.name for process in read_record(tmp_path / "run.json").processes] == ["worker-1", "worker-1-2"]
 
 
 @pytest.mark.parametrize(("tries", "attempt_limit"), [(0, None), (1, 1)], ids=["a job is tried for ever", "a job is tried once"])
