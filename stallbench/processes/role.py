@@ -8,9 +8,11 @@ The same command runs under the bench, in a container, or by hand on another hos
 from __future__ import annotations
 
 import json
+import math
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FrameType
@@ -61,13 +63,32 @@ def send_message(**message: object) -> None:
     print(json.dumps(message), flush=True)
 
 
+class SignalEvent(threading.Event):
+    """An event that the handler of a signal may set at any moment, even while the main thread waits for it or changes it.
+
+    The handler runs in the main thread, which may hold the lock of the event: with the lock of `threading.Event` it would wait for itself for ever.
+    """
+
+    def __init__(self) -> None:
+        """Begin unset."""
+        super().__init__()
+        self._cond = threading.Condition(threading.RLock())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait as `threading.Event` does, and look at the flag from time to time: it may be set just before the wait, which nobody then ends."""
+        end_s = math.inf if timeout is None else time.monotonic() + timeout
+        while not self.is_set() and (left_s := end_s - time.monotonic()) > 0:
+            super().wait(min(left_s, _POLL_STOP_EVERY_S))
+        return self.is_set()
+
+
 class Stop:
     """Whether the role has been asked to end, by SIGTERM or SIGINT. `Suspension` sets it, too, for a while."""
 
     def __init__(self, *, by: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
         """Handle the signals ``by``, in the main thread; none if another library handles them."""
-        self._event = threading.Event()
-        self._for_good = threading.Event()
+        self._event = SignalEvent()
+        self._for_good = SignalEvent()
         for signum in by:
             signal.signal(signum, self._ask)
 
@@ -109,8 +130,8 @@ class Suspension:
     def __init__(self, stop: Stop) -> None:
         """Handle both signals, in the main thread. SIGUSR2 also sets ``stop``, so that loops that check it end."""
         self._stop = stop
-        self._asked = threading.Event()
-        self._over = threading.Event()
+        self._asked = SignalEvent()
+        self._over = SignalEvent()
         signal.signal(signal.SIGUSR2, self._begin)
         signal.signal(signal.SIGUSR1, self._end)
 

@@ -1,0 +1,40 @@
+"""A signal that arrives at any moment of a pause ends the pause: each case is a process, which would otherwise hang for ever."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_WITHIN_S = 30
+
+WHILE_THE_LOCK_IS_HELD = """
+with stop.event._cond:
+    os.kill(os.getpid(), {signal})
+"""
+JUST_BEFORE_THE_PAUSE = """
+pause = threading.Condition.wait
+
+def wait(self, timeout=None):
+    if not stop.asked:
+        os.kill(os.getpid(), {signal})
+    return pause(self, timeout)
+
+threading.Condition.wait = wait
+assert stop.wait()
+"""
+
+
+@pytest.mark.parametrize("signal", ["signal.SIGTERM", "signal.SIGUSR2"], ids=["the end", "a suspension"])
+@pytest.mark.parametrize("moment", [WHILE_THE_LOCK_IS_HELD, JUST_BEFORE_THE_PAUSE], ids=["within its lock", "before it"])
+def test_a_role_notices_a_signal_at_any_moment_of_a_pause(moment: str, signal: str) -> None:
+    code = "import os, signal, threading\nfrom stallbench.processes.role import Stop, Suspension\nstop = Stop()\nsuspension = Suspension(stop)"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{moment.format(signal=signal)}\nprint(stop.asked)"],
+        capture_output=True,
+        text=True,
+        timeout=_WITHIN_S,
+        check=False,
+    )
+    assert (ended.stdout, ended.stderr) == ("True\n", "")
