@@ -23,6 +23,8 @@ LOCUST_OPTIONS = ("--headless", "--only-summary", "--document", "-")
 """A Locust producer reads its document from standard input, like every producer."""
 _USERS = "users"
 """A key that only the documents of Locust processes have."""
+_MARK = "mark"
+"""A key that only the documents of producers that a fault has started have."""
 _SEED_OF_BACKLOG = 999
 _SEED_OF_PRODUCERS = 1000
 
@@ -142,9 +144,8 @@ class Load:
     ) -> Process:
         """Start another producer that enqueues ``backlog`` jobs at once and then ``rate`` jobs per second. Returns after the backlog.
 
-        ``mark``: identifies its jobs in their payload. ``queue``: the queue of its jobs; the default one if none. ``payload_bytes``: size of their
-        payload; the scenario's if none. It is a Locust process if the scenario's producers are and ``backlog`` is 0: Locust does not support a
-        backlog.
+        ``mark``: identifies its jobs in their payload. ``queue``, ``payload_bytes``: of its jobs; the default one, and the scenario's, if none. It is a
+        Locust process if the scenario's producers are and ``backlog`` is 0: Locust does not support a backlog.
         """
         number = 1 + sum(name.startswith("producer-") for name in self._documents)
         by_locust = self._scenario.producers.by_locust and backlog == 0
@@ -152,7 +153,7 @@ class Load:
         own = {"job_queue": queue, "payload_bytes": payload_bytes}
         document = {
             "rate": rate,
-            "mark": mark,
+            _MARK: mark,
             **initial,
             **self._describe_producer(number, by_locust=by_locust),
             **{key: value for key, value in own.items() if value},
@@ -183,9 +184,9 @@ class Load:
         return [process for process in self._processes.of_role(role) if process.poll() is None]
 
     def named(self, on: str) -> list[Process]:
-        """Return the running processes that ``on`` of a scenario refers to: ``workers``, or ``worker-3`` and its replacements."""
+        """Return the running processes that ``on`` of a scenario refers to: ``workers``, or ``worker-3`` and its replacements; none of a fault."""
         if on in ("workers", "producers"):
-            return self.running(on.removesuffix("s"))
+            return [each for each in self.running(on.removesuffix("s")) if _MARK not in self._documents.get(each.name, {})]
         return [
             process for process in self.running(on.partition("-")[0]) if process.name == on or process.name.startswith(f"{on}-")
         ]

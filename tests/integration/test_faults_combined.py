@@ -56,3 +56,22 @@ def test_two_faults_are_active_together_and_the_queue_works_afterwards(run: Faul
     assert run.cluster.toxiproxy.toxics("primary") == {}
     assert run.cluster.toxiproxy.is_enabled("primary")
     run.wait_until_jobs_complete(20)
+
+
+@pytest.mark.parametrize("kind", ["kill", "pause"])
+def test_a_fault_of_the_producers_leaves_the_one_of_a_burst_alone(run: FaultyRun, kind: str) -> None:
+    """It is a fault itself: killed, it would be no burst to its end, and its replacement would enqueue the same jobs again and go on."""
+    options = {"every": "100ms", "replace_after": "0s"} if kind == "kill" else {}
+    faults = [{"kind": "burst", "on": "producers", "rate": 20}, {"kind": kind, "on": "producers", "after": "0.1s", **options}]
+    run.wait_until_jobs_complete(5)
+    run.injections.prepare_phase(Phase.model_validate({"name": "only", "duration": "1h", "faults": faults}), planned_start_s=0)
+    run.injections.begin_phase("only")
+    run.go_on_for(1.5)
+    run.end_faults()
+    burst, other = run.faults()[-2:]
+    assert (burst.active_to_end, other.active_to_end) == (True, True), f"{burst.why_ended} {other.why_ended}"
+    hit = set(other.evidence["killed" if kind == "kill" else "paused"])
+    assert burst.evidence["producer"] not in hit
+    (left,) = run.load.running("producer")
+    assert left.name.startswith("producer-1")
+    run.wait_until_jobs_complete(20)
