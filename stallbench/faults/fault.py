@@ -97,6 +97,11 @@ class Fault(ABC, Generic[OptionsT]):
         return None
 
     @classmethod
+    def find_external_issue(cls, options: OptionsT, on: str) -> tuple[str, str] | None:
+        """Find an option that is not for a server that the bench did not start; return its name, and the rest of the sentence. ``on``: the target."""
+        return None
+
+    @classmethod
     def list_explained_errors(cls, options: Mapping[str, Any]) -> frozenset[ErrorKind]:
         """Return `explains_errors`, or fewer kinds if it depends on the options, which are as ``run.json`` has them."""
         return cls.explains_errors

@@ -28,6 +28,7 @@ _LIMIT_AND_USED = {
 }
 """How many connections a server allows, and how many are open."""
 _ROLE = "others"
+_NO_PASSWORD = SecretStr("")
 _ENOUGH = "enough"
 _FILL_WITHIN_S = 30.0
 """A server that ends connections faster than they are opened is never full."""
@@ -101,6 +102,16 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
             return None
         return "leave_free", f" is given beside a {'limit' if options.count is None else 'count'}; expected one of the two"
 
+    @classmethod
+    def find_external_issue(cls, options: IdleConnectionsOptions, on: str) -> tuple[str, str] | None:
+        """Find a limit: its role would stay if the bench were killed."""
+        if options.limit is None:
+            return None
+        return (
+            "limit",
+            f" creates a role on {on}, which the bench does only on servers that it starts; leave it out, or leave out --dsn",
+        )
+
     def inject(self) -> Evidence:
         """Open the connections. If no number is given, the server's refusal is the evidence."""
         self._endpoint = self.context.cluster.server(self.on).direct
@@ -147,19 +158,20 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
         return {"ended": len(self._connections) - still_open}
 
     def _create_role(self) -> None:
-        self._own = self._endpoint.model_copy(update={"user": _ROLE, "password": SecretStr(secrets.token_urlsafe(18))})
+        own = self._endpoint.model_copy(update={"user": _ROLE, "password": SecretStr(secrets.token_urlsafe(18))})
         connection = self._driver.connect(self._endpoint, self.name)
         try:
-            self._run(connection, _CREATE)
+            self._run(connection, _CREATE, own.password)
+            self._own = own  # from here on, `undo` drops the role, which is the fault's
             self._run(connection, _ALLOW)
         finally:
             self._driver.close(connection)
 
-    def _run(self, connection: Any, statements: Mapping[str, str]) -> None:
+    def _run(self, connection: Any, statements: Mapping[str, str], password: SecretStr = _NO_PASSWORD) -> None:
         family = "postgres" if self._endpoint.engine == "postgres" else "mariadb"
         text = statements[family].format(
             name=_ROLE,
-            secret=self._own.password.get_secret_value(),
+            secret=password.get_secret_value(),
             limit=self.options.limit,
             database=self._endpoint.database,
             host=self._endpoint.host,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stallbench.engines import driver_of
+from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
@@ -189,3 +190,16 @@ def test_a_connection_limit_of_the_other_role_lets_clients_reconnect(run: Faulty
         cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = 'others'" if engine == "postgres" else OTHERS)
         assert not cursor.fetchall(), "the role is gone, too"
     driver_of(engine).close(connection)
+
+
+@SHARED_POSTGRES
+def test_a_role_that_was_there_before_is_not_dropped(run: FaultyRun) -> None:
+    with connect(run.cluster.server("primary").direct, "test") as connection:
+        connection.execute("CREATE ROLE others")
+        try:
+            with pytest.raises(NotCarriedOutError, match='role "others" already exists'):
+                run.inject("idle_connections", limit=8)
+            run.injections.undo_all()
+            assert connection.execute("SELECT rolname FROM pg_roles WHERE rolname = 'others'").fetchall() == [("others",)]
+        finally:
+            connection.execute("DROP ROLE IF EXISTS others")

@@ -42,6 +42,17 @@ def test_what_others_feel_has_to_be_allowed() -> None:
     require_fit_for_external(scenario, ALLOWED)
 
 
+def test_no_role_is_created_on_a_server_of_the_user() -> None:
+    """It would stay there if the bench were killed, or be one that the user has under this name."""
+    phase = read_scenario("pool-exhaustion").phases[-1].name
+    limited = f'phases.{phase}.faults=[{{kind="idle_connections",limit=5}}]'
+    scenario = read_scenario("pool-exhaustion", overrides=[limited])
+    with pytest.raises(
+        BadInputError, match=r"faults\[0\]\.limit creates a role on primary, which the bench does only on servers"
+    ):
+        require_fit_for_external(scenario, ALLOWED)
+
+
 def test_how_the_bench_starts_servers_is_no_matter_of_joined_ones() -> None:
     scenario = read_scenario("longtx-replica", overrides=["database.replication_slot=true", "database.version=17"])
     with pytest.raises(BadInputError) as refused:

@@ -39,12 +39,16 @@ def _find_issues(scenario: Scenario, servers: ExternalServers) -> Iterator[str]:
     kinds = find_faults()
     for index, phase in enumerate(scenario.phases):
         for within, choice in list_possible_faults(phase):
-            allowed = kinds[choice.kind].on_external
+            kind = kinds[choice.kind]
+            allowed = kind.on_external
             path = f"phases[{index}].{within}"
             if allowed == "never":
                 yield f"{path}: {choice.kind} affects a whole server, which the bench does only to servers that it starts; leave out --dsn"
             elif allowed == "if allowed" and not servers.may_change_servers:
                 yield f"{path}: {choice.kind} affects all clients of {choice.on}; to allow that, add --allow-server-changes"
+            if found := kind.find_external_issue(kind.options_type.model_validate(choice.options), choice.on):
+                key, problem = found
+                yield f"{path}.{key}{problem}"
     for index, task in enumerate(scenario.maintenance):
         if find_maintenance_kinds()[task.kind].on_external == "never":
             yield f"maintenance[{index}]: {task.kind} affects other clients, which the bench does only on servers that it starts; leave out --dsn"
