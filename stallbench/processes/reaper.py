@@ -54,7 +54,7 @@ def start_reaper(token: str, *, record: Path, scratch: Path) -> Iterator[None]:
     mark_owner(scratch, token)
     reading, writing = os.pipe()
     reaper = subprocess.Popen(
-        [sys.executable, "-m", "stallbench.processes.reaper", token, str(record), str(scratch)],
+        [sys.executable, "-m", "stallbench.processes.reaper", token, str(record.absolute()), str(scratch)],
         stdin=reading,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
