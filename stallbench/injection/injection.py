@@ -25,7 +25,7 @@ class Injection(ABC):
         self.begins_at_s: float | None = None
         """On the monotonic clock; none until its phase has begun."""
         self.ends_at_s: float | None = None
-        """On the monotonic clock; none if it lasts until its phase, or the run, ends."""
+        """On the monotonic clock; none until it is active, and if it lasts until its phase, or the run, ends."""
         self.is_ended = False
 
     @property

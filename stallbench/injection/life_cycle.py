@@ -94,8 +94,6 @@ class Injections:
         for injection in self._of(phase):
             if injection.record.start_ns is None:
                 injection.begins_at_s = now_s + injection.after_s
-                duration_s = injection.record.planned_duration_s
-                injection.ends_at_s = None if duration_s is None else injection.begins_at_s + duration_s
 
     def run_due(self) -> float | None:
         """Begin, keep up and end the injections that are due; return the seconds until the next one begins or ends, or none.
@@ -164,6 +162,8 @@ class Injections:
             evidence = _carry_out(injection, injection.verify, "verified to be active")
             now_ns = time.time_ns()
             injection.update(verified_ns=now_ns, evidence=evidence)
+            if injection.record.planned_duration_s is not None:  # from now on: it may have become active late, or slowly
+                injection.ends_at_s = time.monotonic() + injection.record.planned_duration_s
             if injection.is_momentary:
                 injection.update(active_to_end=True, end_ns=now_ns, verified_gone_ns=now_ns)
             self._say(f"{injection.record.name} on {injection.record.on}: {injection.describe_effect()}")

@@ -50,7 +50,11 @@ class FaultChoice(Choice):
     on: Name = Field(default="primary", description="a server, a replication link, a process, or all processes of a role")
     after_s: Duration = Field(default=0.0, alias="after", ge=0, le=86_400, description="from the start of the phase")
     for_s: Duration | None = Field(
-        default=None, alias="for", gt=0, le=86_400, description="how long it lasts; default: to the end of the phase"
+        default=None,
+        alias="for",
+        gt=0,
+        le=86_400,
+        description="how long it lasts from when it is active; default: to the end of the phase",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -198,3 +199,25 @@ def test_the_record_has_how_long_jobs_take_that_a_fault_of_any_kind_makes_longer
     fault.longest_s = longest_s
     begin_phase(injections)
     assert only(injections).longest_job_s == longest_s
+
+
+def test_the_duration_counts_from_when_it_is_active(
+    injections: Injections, fault: type[RecordedFault], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault that becomes active slowly, or begins late because another one did, would otherwise be over at once, and count as active."""
+    inject, slow_s, for_s = fault.inject, 30.0, 5.0
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+
+    def inject_slowly(self: RecordedFault) -> dict[str, Any]:
+        nonlocal now_s
+        now_s += slow_s
+        return inject(self)
+
+    monkeypatch.setattr(fault, "inject", inject_slowly)
+    begin_phase(injections, {"for": f"{for_s:g}s"})
+    assert injections.run_due() == for_s
+    assert only(injections).end_ns is None
+    now_s += for_s
+    injections.run_due()
+    assert only(injections).active_to_end is True
