@@ -144,6 +144,10 @@ class Supervisor:
         self._reported_ends.update(new)
         return new
 
+    def forget_ended(self) -> None:
+        """Forget the processes whose end was seen: a soak starts thousands, and would look at each of them several times a second."""
+        self._all = [process for process in self._all if process.end_ns is None]
+
     def records(self) -> list[ProcessRecord]:
         """Return the records of all processes for ``run.json``."""
         return [process.record() for process in self._all]

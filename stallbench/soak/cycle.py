@@ -39,10 +39,10 @@ class Cycle(Run):
         if before is not None:
             self._cluster = before._cluster
             self._load = before._load
-            self._exited_unexpectedly = before._exited_unexpectedly
             self._injection_numbers = before._injection_numbers
             self._journal = before._journal
             before._before = None
+            processes.forget_ended()
         recorder.follow("processes", self.process_records)
 
     def carry_out(self) -> None:

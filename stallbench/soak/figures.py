@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import pandas as pd
@@ -26,6 +27,9 @@ _AT_LAST = (
 """Figures at the end of the last measured phase, with which the next cycle starts."""
 _MEMORY = {"memory_bytes": "memory", "private_bytes": "private memory"}
 """Labels by the collector's metric. Memory is the resident set; private memory excludes what is shared with other processes."""
+_IN_EACH_CYCLE = ("collectors", "scheduler")
+"""Roles whose processes start anew in each cycle, under the same name."""
+_REPLACEMENT = re.compile(r"^((?:worker|producer)-\d+)-\d+$")
 _MIB = 1024 * 1024
 BENCH = "stallbench"
 """The name of the bench's own process."""
@@ -51,7 +55,7 @@ def read_figures(run: RunTables) -> dict[str, Figure]:
 
 def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
     """Yield the median memory of each process in this cycle, in MiB; its subject is the pid, because another process is another segment."""
-    pids = {process.name: str(process.pid) for process in run.record.processes}
+    pids = _find_pids(run)
     path = run.folder / "samples" / "host.csv"
     if path.exists() and path.stat().st_size:
         with path.open() as file:
@@ -62,8 +66,25 @@ def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
             name = str(subject).removeprefix("process:")
             for metric, label in _MEMORY.items():
                 median = of_process.loc[of_process["metric"] == metric, "value"].median()
-                if pd.notna(median):
-                    yield f"{label} of {name}, MiB", Figure(value=float(median) / _MIB, subject=pids.get(name, ""))
+                if name in pids and pd.notna(median):
+                    yield f"{label} of {_name_position(name)}, MiB", Figure(value=float(median) / _MIB, subject=pids[name])
     own = psutil.Process().memory_info()
     yield f"memory of {BENCH}, MiB", Figure(value=own.rss / _MIB, subject=str(os.getpid()))
     yield f"private memory of {BENCH}, MiB", Figure(value=(own.rss - own.shared) / _MIB, subject=str(os.getpid()))
+
+
+def _find_pids(run: RunTables) -> dict[str, str]:
+    """Return the pids of the processes that run on in the next cycle, and of those that each cycle starts under the same names.
+
+    The others have a name of their own in each cycle, like the longrunners, or were killed: each would be a figure of a single cycle.
+    """
+    return {
+        process.name: str(process.pid)
+        for process in run.record.processes
+        if process.end_ns is None or process.role in _IN_EACH_CYCLE
+    }
+
+
+def _name_position(name: str) -> str:
+    """Return the name of the process that this one and its predecessors have replaced: ``worker-3`` for ``worker-3-2``."""
+    return _REPLACEMENT.sub(r"\1", name)
