@@ -18,8 +18,9 @@ from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
 
 _INVALID = (
     "SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
-    "WHERE NOT indisvalid AND relname LIKE '%\\_ccnew%'"
+    "WHERE NOT indisvalid AND relname ~ '_cc(new|old)[0-9]*$'"
 )
+"""Before REINDEX CONCURRENTLY has swapped the indexes, the new one is invalid, then the old one."""
 
 
 class Rewrite(Fault[FaultOptions]):

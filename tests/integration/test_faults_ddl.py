@@ -134,6 +134,21 @@ def test_a_rewrite_makes_the_table_smaller_and_is_over_by_itself(run: FaultyRun,
     see_that_nothing_is_left(run)
 
 
+@pytest.mark.parametrize("suffix", ["ccnew", "ccold", "ccold1"])
+def test_an_invalid_index_of_a_concurrent_reindex_that_was_cancelled_is_removed(run: FaultyRun, suffix: str) -> None:
+    """Before the swap PostgreSQL leaves the new index, after it the old one, which every write would still have to maintain."""
+    if run.scenario.database.engine != "postgres":
+        pytest.skip("a rewrite is PostgreSQL's")
+    (table,) = find_queues()[run.scenario.queue.kind].tables
+    index = f"{table}_of_test_{suffix}"
+    ask(run, f"CREATE INDEX {index} ON {table} (job_id)")
+    ask(run, f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{index}'::regclass")
+    run.inject("reindex", concurrently=True)
+    run.wait_until(lambda: is_over(run), "its end", within_s=60)
+    assert ask(run, f"SELECT relname FROM pg_class WHERE relname = '{index}'") == []
+    see_that_nothing_is_left(run)
+
+
 def test_a_rewrite_that_the_server_ends_to_break_a_deadlock_begins_again(run: FaultyRun) -> None:
     """As a worker has it that locks a job's row, and deletes it when the work is done."""
     if run.scenario.database.engine != "postgres":
