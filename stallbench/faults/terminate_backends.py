@@ -21,11 +21,12 @@ _ENDED_WITHIN_S = 10.0
 _POLL_S = 0.005
 _NO_SUCH_THREAD = "1094"
 
+# In other databases of an external server there may be another bench, or, on MySQL, another application whose users have such names.
 _POSTGRES_FIND = """
 SELECT pid, substr(application_name, 12) FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND application_name ~ '^stallbench:(worker|producer)-'
+WHERE backend_type = 'client backend' AND datname = current_database() AND application_name ~ '^stallbench:(worker|producer)-'
 """
-_MYSQL_FIND = "SELECT id, user FROM information_schema.processlist WHERE user REGEXP '^(worker|producer)-'"
+_MYSQL_FIND = "SELECT id, user FROM information_schema.processlist WHERE db = database() AND user REGEXP '^(worker|producer)-'"
 
 
 class TerminateBackendsOptions(FaultOptions):

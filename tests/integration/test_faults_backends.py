@@ -203,3 +203,21 @@ def test_a_role_that_was_there_before_is_not_dropped(run: FaultyRun) -> None:
             assert connection.execute("SELECT rolname FROM pg_roles WHERE rolname = 'others'").fetchall() == [("others",)]
         finally:
             connection.execute("DROP ROLE IF EXISTS others")
+
+
+@SHARED
+def test_sessions_of_other_databases_are_left_alone(run: FaultyRun) -> None:
+    """On a server of the user they may be those of another application, or of another bench."""
+    engine, direct = run.scenario.database.engine, run.cluster.server("primary").direct
+    elsewhere = direct.model_copy(update={"database": "postgres" if engine == "postgres" else "mysql"})
+    run.wait_until_jobs_complete(5)
+    with ExitStack() as stack:
+        others = [driver_of(engine).connect(elsewhere, f"worker-{number}") for number in range(90, 99)]
+        for connection in others:
+            stack.callback(driver_of(engine).close, connection)
+        terminated = run.inject("terminate_backends", every="20ms").evidence["terminated"]
+        run.wait_until(lambda: sum(terminated.values()) >= 20, "twenty terminations")
+        run.end_faults()
+        for connection in others:
+            assert count_sessions(engine, connection, "worker") > 0, "it still answers"
+    run.wait_until_jobs_complete(5)
