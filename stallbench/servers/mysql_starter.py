@@ -23,6 +23,12 @@ _LOG_FOR_REPLICAS: Mapping[Engine, Mapping[str, SettingValue]] = {
     "mariadb": {"log_bin": "binlog", "gtid_strict_mode": True},
     "mysql": {"log_bin": "binlog", "gtid_mode": "ON", "enforce_gtid_consistency": "ON"},
 }
+_LOGS_BY_DEFAULT = ("mysql",)
+"""Engines that write a binary log without being told to; none of them is told not to, because none is where they are used."""
+_LARGEST_LOG_BYTES = 64 * 2**20
+_KEPT_S, _KEPT_FOR_REPLICAS_S = 600, 3600
+"""How long a finished file of the binary log is kept. By default it is for a month or for ever, so that the data of a soak grow without limit.
+A replica that is cut off for longer than that could not continue."""
 _WHOLE_DIGESTS = {"max_digest_length": 4096, "performance_schema_max_digest_length": 4096}
 """A statement of Django's ORM names each column of the table: at the default of 1024 its end, by which a claim is recognised, is cut off."""
 _COUNT_STATEMENTS: Mapping[Engine, Mapping[str, SettingValue]] = {
@@ -76,7 +82,7 @@ class MySQLStarter(Starter):
         )
 
     def primary(self) -> MySQLServer:
-        """Start the primary; it writes a binary log only if it has replicas."""
+        """Start the primary. MariaDB writes a binary log only if it has replicas."""
         log = _LOG_FOR_REPLICAS[self.database.engine] if self.database.replicas else {}
         return self._serve("primary", {**log, **self.database.settings}, self.database.port, self.database.volatile_cache)
 
@@ -116,12 +122,19 @@ class MySQLStarter(Starter):
             self.database.engine,
             self._program,
             self.context,
-            settings={"server_id": self._last_id, **_COUNT_STATEMENTS[self.database.engine], **settings},
+            settings={"server_id": self._last_id, **_COUNT_STATEMENTS[self.database.engine], **self._limit_log(), **settings},
             port=port,
             volatile_cache=volatile_cache,
         )
         server.start()
         return server
+
+    def _limit_log(self) -> dict[str, SettingValue]:
+        """Return the settings that limit the size of a binary log; none if there is no such log. Older versions do not know the first."""
+        if not (self.database.replicas or self.database.engine in _LOGS_BY_DEFAULT):
+            return {}
+        kept_s = _KEPT_FOR_REPLICAS_S if self.database.replicas else _KEPT_S
+        return {"loose_binlog_expire_logs_seconds": kept_s, "max_binlog_size": _LARGEST_LOG_BYTES}
 
 
 def _wait_until_following(cursor: Any, name: str) -> None:

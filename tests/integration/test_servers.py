@@ -231,3 +231,18 @@ def test_an_initialisation_of_mysql_that_fails_leaves_no_template(tmp_path: Path
     ):
         pytest.fail("it has started")
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(("engine", "replicas"), [("mysql", 0), ("mariadb", 1)])
+def test_a_binary_log_does_not_grow_for_as_long_as_a_soak_lasts(engine: Any, replicas: int, tmp_path: Path) -> None:
+    """By default both keep all of it, in files of a gigabyte: at a few hundred jobs a second, gigabytes in a night."""
+    if find_server(engine) is None:
+        pytest.skip(f"{engine} is not on this machine; `make setup` brings it")
+    with running_cluster(Database(engine=engine, replicas=replicas), tmp_path) as started:
+        for server in started.cluster.servers:
+            with driver_of(engine).connect(server.direct, "test") as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT @@log_bin, @@binlog_expire_logs_seconds, @@max_binlog_size")
+                is_on, kept_s, most_bytes = cursor.fetchone()
+                assert is_on
+                assert 0 < kept_s <= 3600
+                assert most_bytes <= 100 * 2**20
