@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from stallbench.faults.crash_point import CrashAtPoint
 from stallbench.injection.record import JOBS
 from stallbench.pipeline.large_tables import field
 from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PASSED_OVER
@@ -72,7 +73,9 @@ class _Judgement:
 
     def _judge_activity(self) -> None:
         for fault in self._tables.record.faults:
-            each = self._by_phase[str(fault.phase)]
+            each = self._by_phase.get(str(fault.phase))
+            if each is None or fault.kind != CrashAtPoint.kind:
+                continue  # the user has added it
             each.hits = len(fault.evidence.get(JOBS, ()))
             if not each.hits:
                 each.states = dict.fromkeys(PROMISES, "unknown")

@@ -60,7 +60,7 @@ class Suspects:
         hits = [
             f"{process} {'died' if 'killed' in fault.evidence else 'was paused'} at {fault.phase}"
             for fault in self._faults
-            for process, hit_job in zip(_hit(fault), fault.evidence.get(JOBS, ()), strict=True)
+            for process, hit_job in zip(_hit(fault), fault.evidence.get(JOBS, ()), strict=False)  # only crash points record jobs
             if hit_job == job_id
         ]
         more = " ..." if len(events) > _MOST_DESCRIBED else ""

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
 from rich.console import Console
 
+from stallbench.run.folder import RunFolder
+from stallbench.run.record import read_record
 from stallbench.torture.judgement import judge_run
 from stallbench.torture.outcome import PROMISES, TortureOutcome
 from stallbench.torture.screen import print_torture
+from stallbench.torture.suspects import Suspects
 from stallbench.torture.torture import plan_torture
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding
-from tests.unit.made_up_run import make_run
+from tests.unit.made_up_run import make_fault, make_record, make_run
 
 
-def judge_with(folder: Path, check: str, result: Literal["fail", "unknown"], reason: str) -> TortureOutcome:
-    """Judge a sound run in which one check found something."""
+def judge_with(folder: Path, check: str, result: Literal["fail", "unknown"], reason: str, **record: Any) -> TortureOutcome:
+    """Judge a sound run in which one check found something; ``record`` changes its ``run.json``."""
     of_check = Finding(check=check, subject="any", result=result, reason=reason)
     others = [Finding(check=each, subject="any", result="pass", reason="") for each in PROMISES if each != check]
     attribution = Attribution(sentence="", holders=(), trend=None)
@@ -30,7 +33,7 @@ def judge_with(folder: Path, check: str, result: Literal["fail", "unknown"], rea
     )
     (folder / "run").mkdir()
     jobs = pd.DataFrame([{"job_id": 1, "state": "completed", "held_after_completion": False}])
-    return judge_run(make_run(folder / "run", jobs=jobs), verdict, [])
+    return judge_run(make_run(folder / "run", make_record(**record), jobs=jobs), verdict, [])
 
 
 @pytest.mark.parametrize(("check", "named"), [("left behind", "nothing left behind: why"), ("processes", "processes: why")])
@@ -55,3 +58,14 @@ def test_a_failure_that_belongs_to_no_point_breaks_one(tmp_path: Path) -> None:
 def test_the_schedule_is_not_a_promise_of_the_queue(tmp_path: Path) -> None:
     outcome = judge_with(tmp_path, "schedule", "unknown", "the load was late")
     assert outcome.exit_code == 0
+
+
+@pytest.mark.parametrize("evidence", [{}, {"killed": ["worker-1"]}], ids=["a network fault", "a kill"])
+def test_a_fault_that_the_user_has_added_to_another_phase_is_no_trial(tmp_path: Path, evidence: dict[str, Any]) -> None:
+    """As by ``--set 'phases.settling.faults=[{kind="latency"}]'``."""
+    outcome = judge_with(tmp_path, "errors", "fail", "why", injections=[make_fault("recovered") | {"evidence": evidence}])
+    assert (outcome.trials, outcome.elsewhere) == ([], ["no errors: why"])
+    folder = RunFolder(tmp_path / "run")
+    (folder.events).mkdir(exist_ok=True)
+    (folder.events / "worker-1.csv").write_text("1,1,worker-1,claimed,7,1,,5,\n")
+    assert Suspects(folder, read_record(folder.record)).describe(7) == "job 7: worker-1 claimed"
