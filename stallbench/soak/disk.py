@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from stallbench.errors import BadInputError
@@ -69,8 +71,13 @@ def is_space_left(path: Path, cycle_bytes: float) -> bool:
 
 
 def measure_bytes(folder: Path) -> int:
-    """Return the disk space of the files in ``folder``."""
-    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if not path.is_dir())
+    """Return the disk space of the files in ``folder``; one that another process removes or renames meanwhile does not count."""
+    used = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                used += (Path(parent) / name).lstat().st_blocks * 512
+    return used
 
 
 def choose_to_reduce(cycles: Sequence[CycleRecord], keep: int) -> list[CycleRecord]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from stallbench.processes.supervisor import Supervisor
+from stallbench.soak.disk import measure_bytes
 from stallbench.soak.figures import BENCH, read_figures
 from tests.unit.made_up_run import START_NS, make_process, make_record, make_run
 
@@ -42,3 +46,21 @@ def test_the_bench_does_not_look_after_the_ended_processes_of_earlier_cycles(tmp
         assert [record.name for record in processes.records()] == ["worker-1-2"]
     finally:
         processes.stop_all(0.1)
+
+
+def test_a_file_that_vanishes_while_the_folder_is_measured_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`stallbench report SOAK` replaces pages beside a running soak: a new page has another name until it is whole."""
+    (tmp_path / "cycle").mkdir()
+    (tmp_path / "report.html").write_bytes(bytes(10_000))
+    (tmp_path / "cycle" / ".report.html.7").touch()
+    lstat = Path.lstat
+
+    def lstat_a_moment_later(path: Path) -> os.stat_result:
+        if path.name.startswith("."):
+            path.unlink()
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", lstat_a_moment_later)
+    assert measure_bytes(tmp_path) >= 10_000
