@@ -228,10 +228,10 @@ class Load:
         for role in ("producer", "worker", "scheduler"):
             self._processes.stop(self._processes.of_role(role), ROLE_STOP_S)
 
-    def suspend(self) -> None:
+    def suspend(self, longest_job_s: float) -> None:
         """Suspend the producers, then the workers: each finishes its operation, closes its log and waits. Stops the scheduler.
 
-        Raises `NotCarriedOutError` if a process is not suspended in time: its records could not be separated from later ones.
+        ``longest_job_s``: how long a job may take. Raises `NotCarriedOutError` if one is not suspended in time: its records could not be separated.
         """
         for role in ("producer", "worker"):
             suspended = self.running(role)
@@ -239,7 +239,7 @@ class Load:
                 process.require_ready(ROLE_READY_S)
                 process.signal(signal.SIGUSR2)
             for process in suspended:
-                process.wait_suspended(_SUSPEND_S + self._scenario.workers.work_s)
+                process.wait_suspended(_SUSPEND_S + longest_job_s)
         self._processes.stop(self.running("scheduler"), ROLE_STOP_S)
 
     def resume(self) -> list[str]:

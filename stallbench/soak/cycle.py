@@ -74,7 +74,8 @@ class Cycle(Run):
 
     def _suspend_load(self) -> None:
         self.injections.end_all()
-        self.load.suspend()
+        of_faults = (record.longest_job_s or 0.0 for record in self.injections.records())
+        self.load.suspend(max([self.scenario.workers.work_s, *of_faults]))
         self.recorder.write()
         self._check_processes()
 
