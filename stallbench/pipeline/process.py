@@ -20,6 +20,7 @@ from stallbench.pipeline.s3a import add_s3a, is_s3a
 from stallbench.pipeline.service import ask_service
 from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.processes.parent_death import die_with_parent
+from stallbench.processes.reaper import name_temporary
 from stallbench.run.folder import RunFolder
 from stallbench.storage.address import AnyPath
 from stallbench.storage.atomic_file import replace_file
@@ -53,7 +54,7 @@ def make_tables_at(folder: AnyPath, spark: SparkOptions = _ON_THIS_MACHINE) -> N
     """
     if is_s3a(str(folder)):
         add_s3a(spark.settings)
-    with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=name_temporary("pipeline")) as scratch:
         log = Path(scratch) / "pipeline.log"
         try:
             _run(folder, spark, log, "")

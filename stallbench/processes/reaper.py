@@ -28,8 +28,8 @@ from stallbench.processes.supervisor import TOKEN_VARIABLE
 from stallbench.storage.atomic_file import replace_file
 
 SCRATCH_PREFIX = "stallbench-"
-_NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|observe|profile)-(\d+)-")
-"""A temporary folder of the pipeline or of `observe`, with the id of the process that made it."""
+_NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
+"""A temporary folder without servers, with the id of the process that made it, see `name_temporary`."""
 OWNER_FILE = "owner.json"
 CLEANUP_JOURNAL = "cleanup-journal.json"
 """File in the scratch folder, see `stallbench.external.cleanup_journal`."""
@@ -67,6 +67,11 @@ def start_reaper(token: str, *, record: Path, scratch: Path) -> Iterator[None]:
     finally:
         os.close(writing)
         reaper.wait()
+
+
+def name_temporary(of: str) -> str:
+    """Return how the name of a temporary folder of this process begins, so that `remove_leftovers` finds it. ``of``: what it is for."""
+    return f"{SCRATCH_PREFIX}{of}-{os.getpid()}-"
 
 
 def mark_owner(scratch: Path, token: str) -> None:
@@ -159,12 +164,14 @@ def remove_shared_memory(pid_file: Path) -> None:
 
 
 def mark_aborted(record: Path, reason: str) -> bool:
-    """Correct a ``run.json`` that still says ``running``; returns whether it did."""
+    """Correct a ``run.json`` of a dead bench that still says ``running``; returns whether it did. Removes one that the bench had not finished."""
     # Two keys of raw JSON: it is also for comparisons, soaks and other formats, and must not fail over anything else in them.
     try:
         content: dict[str, Any] = json.loads(record.read_text())
     except (OSError, ValueError):
         return False
+    if isinstance(bench := content.get("bench"), dict):
+        record.with_name(f".{record.name}.{bench.get('pid')}").unlink(missing_ok=True)  # as `replace_file` names it
     if content.get("status") != "running":
         return False
     content["status"], content["reason"] = "aborted", reason

@@ -19,6 +19,7 @@ from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
 from stallbench.libraries import list_names
 from stallbench.pipeline.process import KeptPipeline
+from stallbench.processes.reaper import name_temporary
 from stallbench.queues import NoQueueError, Queue, find_queue
 from stallbench.queues.queue import OptionRole
 from stallbench.run.conclusion import conclude
@@ -136,7 +137,7 @@ def plan_torture(
 
 def read_first_scenario(plan: TorturePlan) -> Scenario:
     """Return the scenario of the first run; raises `stallbench.scenario.file.ScenarioError`."""
-    with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=name_temporary("torture")) as scratch:
         return plan.read(plan.runs[0], Path(scratch))
 
 
@@ -149,7 +150,7 @@ def _find_expiry_option(queue: type[Queue[Any]]) -> str | None:
 
 def _require_valid(plan: TorturePlan) -> None:
     """Read the scenario of each run before the first one starts; raises `stallbench.scenario.file.ScenarioError`."""
-    with tempfile.TemporaryDirectory(prefix="stallbench-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=name_temporary("torture")) as scratch:
         for trials in plan.runs:
             plan.read(trials, Path(scratch))
 

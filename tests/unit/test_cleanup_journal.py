@@ -67,7 +67,7 @@ def test_the_records_of_a_run_on_a_user_s_aerospike_are_removed_or_their_sets_na
     assert sentence.startswith("the queue's records are still in the sets test/stallbench_0_* on 127.0.0.1:1: ")
 
 
-@pytest.mark.parametrize("of", ["spark", "observe", "profile"])
+@pytest.mark.parametrize("of", ["spark", "pipeline", "observe", "profile", "torture"])
 def test_the_temporary_folder_of_a_process_that_has_ended_is_removed(tmp_path: Path, of: str) -> None:
     make = f"import os, tempfile; print(tempfile.mkdtemp(prefix=f'stallbench-{of}-{{os.getpid()}}-'))"
     ended = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, check=True)

@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from stallbench.processes.reaper import remove_leftovers
 from tests.waiting import wait_for
 
 KILLED_BENCH = """
@@ -28,3 +31,20 @@ def test_the_record_of_a_killed_bench_is_corrected_also_if_its_path_is_relative(
     subprocess.run([sys.executable, "-c", KILLED_BENCH], cwd=tmp_path, check=False)
     wait_for(lambda: not (tmp_path / "scratch").exists(), "the end of the temporary folder", 60)
     assert json.loads(record.read_text()) == {"status": "aborted", "reason": "the bench was killed"}
+
+
+@pytest.mark.parametrize("by_reaper", [True, False], ids=["by the reaper", "by clean"])
+def test_a_record_that_was_being_written_when_the_bench_was_killed_is_removed(tmp_path: Path, by_reaper: bool) -> None:
+    record = tmp_path / "runs" / "a-run" / "run.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"status": "running", "bench": {"pid": 2**22, "process_started_s": 0.0}}))
+    unfinished = record.with_name(f".run.json.{2**22}")
+    of_another = record.with_name(".run.json.1")
+    for path in (unfinished, of_another):
+        path.write_text("{")
+    if by_reaper:
+        subprocess.run([sys.executable, "-c", KILLED_BENCH], cwd=tmp_path, check=False)
+        wait_for(lambda: not (tmp_path / "scratch").exists(), "the end of the temporary folder", 60)
+    else:
+        remove_leftovers(tmp_path / "runs")
+    assert (unfinished.exists(), of_another.exists()) == (False, True)
