@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -137,21 +137,13 @@ def clean_up(path: Path) -> list[str]:
     If there is such an entry the file stays, so that the cleanup can be tried again.
     """
     from stallbench.external.join import open_adapter
-    from stallbench.servers.toxiproxy import ToxiproxyServer
 
     if not path.exists():
         return []
     entries = CleanupEntries.model_validate_json(path.read_text())
     remaining = []
     if entries.toxiproxy:
-        toxiproxy = ToxiproxyServer(*entries.toxiproxy)
-        try:
-            for name in entries.cleared_proxies:
-                toxiproxy.clear(name)
-            for name in entries.created_proxies:
-                toxiproxy.remove_proxy(name)
-        except StallbenchError as error:
-            remaining.append(f"Toxiproxy's proxies may still be cut or have toxics: {error}")
+        remaining += _clear_proxies(entries.toxiproxy, entries.cleared_proxies, entries.created_proxies)
     for document in entries.longrunners:  # before the database is emptied: they may hold locks
         remaining += _release(document)
     if entries.database:
@@ -171,6 +163,24 @@ def clean_up(path: Path) -> list[str]:
             remaining.append(f"{change.server} still has {change.name} as the scenario set it; it was {change.before!r}: {error}")
     if not remaining:
         path.unlink()
+    return remaining
+
+
+def _clear_proxies(address: tuple[str, int], cleared: Sequence[str], created: Sequence[str]) -> list[str]:
+    """Open the proxies ``cleared``, without toxics, and remove the proxies ``created``, each even if another is no longer there."""
+    from stallbench.servers.toxiproxy import ToxiproxyServer
+
+    toxiproxy = ToxiproxyServer(*address)
+    what = "Toxiproxy's proxies may still be cut or have toxics"
+    if not toxiproxy.answers():
+        return [f"{what}: nothing answers on http://{toxiproxy.host}:{toxiproxy.port}"]
+    remaining = []
+    undoing = [(toxiproxy.clear, name) for name in cleared] + [(toxiproxy.remove_proxy, name) for name in created]
+    for undo, name in undoing:
+        try:
+            undo(name)
+        except StallbenchError as error:
+            remaining.append(f"{what}: {error}")
     return remaining
 
 

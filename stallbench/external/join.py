@@ -162,7 +162,7 @@ def _put_behind_proxy(toxiproxy: ToxiproxyServer, name: str, endpoint: Endpoint,
             journal.record_cleared_proxy(used)
     port = toxiproxy.find_proxy_port(name)
     if port is None:
-        port = toxiproxy.add_proxy(name, endpoint.port, endpoint.host)
         if toxiproxy.process is None:
             journal.record_created_proxy(name)
+        port = toxiproxy.add_proxy(name, endpoint.port, endpoint.host)
     return endpoint.model_copy(update={"host": toxiproxy.host, "port": port})

@@ -7,14 +7,19 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from pydantic import SecretStr
 
+from stallbench.errors import NotCarriedOutError
 from stallbench.external.cleanup_journal import CleanupJournal
+from stallbench.external.join import _put_behind_proxy
 from stallbench.processes.reaper import CLEANUP_JOURNAL, OWNER_FILE, remove_leftovers
 from stallbench.records.endpoint import Endpoint
+from stallbench.servers.toxiproxy import ToxiproxyServer
 
 NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database="queues", user="me", password=SecretStr("secret"))
 
@@ -94,3 +99,37 @@ def test_what_a_dead_run_changed_on_servers_that_no_longer_exist_is_named_until_
     assert named == still_there
     assert removed == f"removed {scratch} and 0 processes of a run whose bench is dead"
     assert not scratch.exists()
+
+
+def test_a_proxy_on_a_toxiproxy_of_the_user_is_recorded_before_it_is_created(tmp_path: Path) -> None:
+    """A bench that is killed between the two would otherwise leave it."""
+    recorded_before: list[str] = []
+
+    def add_proxy(name: str, port: int, host: str) -> int:
+        recorded_before.extend(json.loads((tmp_path / CLEANUP_JOURNAL).read_text())["created_proxies"])
+        return 2
+
+    toxiproxy: Any = SimpleNamespace(process=None, host="", find_proxy_port=lambda _: None, add_proxy=add_proxy)
+    _put_behind_proxy(toxiproxy, "primary", NOBODY_LISTENS, CleanupJournal(tmp_path))
+    assert recorded_before == ["primary"]
+
+
+def test_each_proxy_is_put_right_even_if_another_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that the user has removed during the run."""
+    done: list[str] = []
+
+    def clear(_: ToxiproxyServer, name: str) -> None:
+        if name == "gone":
+            raise NotCarriedOutError("there is no proxy 'gone'")
+        done.append(name)
+
+    monkeypatch.setattr(ToxiproxyServer, "answers", lambda _: True)
+    monkeypatch.setattr(ToxiproxyServer, "clear", clear)
+    monkeypatch.setattr(ToxiproxyServer, "remove_proxy", lambda _, name: done.append(name))
+    journal = CleanupJournal(tmp_path)
+    journal.record_toxiproxy("127.0.0.1", 1)
+    for name in ("gone", "primary"):
+        journal.record_cleared_proxy(name)
+    journal.record_created_proxy("replica-1")
+    assert journal.clean_up() == ["Toxiproxy's proxies may still be cut or have toxics: there is no proxy 'gone'"]
+    assert done == ["primary", "replica-1"]
