@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from stallbench.errors import NotCarriedOutError
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.job_faults import has_announced, read_announced_job, remove_announcement
 from stallbench.processes.process import Process
@@ -49,7 +50,10 @@ class AnnouncedKills:
             self._expose_process(self._context.load.replace(item[1]))
 
     def end(self) -> None:
-        """After the job fault has ended: record the last kills, and replace every process that was killed."""
+        """After the job fault has ended: record the last kills, and replace every process that was killed.
+
+        Raises `NotCarriedOutError` if a process that has announced its kill does not end in time: its end would look unexpected.
+        """
         self._wait_for_announced()
         self.keep_up()
         for _, process in self._to_replace:
@@ -76,9 +80,13 @@ class AnnouncedKills:
         return has_announced(self._context.folder.job_faults, self._name, process.name)
 
     def _wait_for_announced(self) -> None:
-        """Wait for processes that read the job fault just before it was removed: the fault kills them, too."""
+        """Wait for processes that read the job fault just before it was removed: the fault kills them, too. Raises `NotCarriedOutError`."""
 
-        def are_over() -> bool:
-            return not any(process.poll() is None and self._is_announced(process) for process in self._exposed)
+        def list_late() -> list[str]:
+            return [process.name for process in self._exposed if process.poll() is None and self._is_announced(process)]
 
-        wait_until(are_over, within_s=_KILL_WITHIN_S, every_s=_POLL_S)
+        if not wait_until(lambda: not list_late(), within_s=_KILL_WITHIN_S, every_s=_POLL_S):
+            late = ", ".join(list_late())
+            raise NotCarriedOutError(
+                f"{late} announced that it is killed by {self._name}, but did not end within {_KILL_WITHIN_S:g} s"
+            )

@@ -159,8 +159,13 @@ class CrashAtPoint(Fault[CrashPointOptions]):
             self._kills.end()
             return {KILLED: self._kills.killed, JOBS: self._kills.jobs}
         wait_until(lambda: not self._announced(), within_s=_STOPPED_WITHIN_S, every_s=_POLL_S)
+        late = [process.name for process in self._announced()]
         for process in list(self._paused):
             self._resume(process)
+        if late:  # nobody would resume it
+            raise NotCarriedOutError(
+                f"{', '.join(late)} announced that it stops at {self.options.at}, but did not within {_STOPPED_WITHIN_S:g} s"
+            )
         return {PAUSED: self._were_paused, JOBS: self._jobs_paused}
 
     @property
