@@ -6,6 +6,7 @@ and the sentence says so.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from stallbench.measures import has_direction
 from stallbench.regression.baseline_file import BaselineVariant
 from stallbench.regression.tolerance import Allowance, Tolerance
 from stallbench.scenario.model import Scenario
+
+_ROUNDING = 1e-9
+"""By how much, as a share, a difference may exceed the tolerance only because of how fractions are represented."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +116,9 @@ def _decide(question: Question, difference: Difference | None, tolerance: Tolera
     reference = statistics.fmean(question.then)
     allowance = question.allowance or tolerance.for_metric(subject.metric)
     worse_by = difference.mean if subject.better == "lower" else -difference.mean
-    is_outside = worse_by > allowance.of(reference)
+    allowed = allowance.of(reference)
+    # A limit at exactly the allowed rate is within the tolerance, whatever the subtraction of the two rates leaves in the last digit.
+    is_outside = worse_by > allowed and not math.isclose(worse_by, allowed, rel_tol=_ROUNDING)
     significance = _describe_significance(question, difference)
     found = f"{_describe_values(question.now)}, {_describe_change(worse_by, reference, question)}; {significance}"
     expected = _describe_bound(subject, reference, allowance)

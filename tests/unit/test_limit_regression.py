@@ -116,6 +116,18 @@ def test_near_the_rate_that_is_allowed_the_width_of_the_interval_does_not_matter
     assert [result for _, result in results_of(outcome)] == [expected]
 
 
+@pytest.mark.parametrize(("rate", "allowed"), [(102, 81.6), (107, 85.6), (11.4, 9.12)])
+def test_a_limit_at_exactly_the_rate_that_is_allowed_passes(search: Search, rate: float, allowed: float) -> None:
+    """20 % less than 102 is 81.6; as a computer subtracts them, the difference of the two is a little more than 20 %."""
+    found = search.make_baseline(100)
+    ((name, known),) = found.variants.items()
+    metrics = {"sustained_rate": known.metrics["sustained_rate"].model_copy(update={"values": (rate,)})}
+    baseline = found.model_copy(update={"variants": {name: known.model_copy(update={"metrics": metrics})}})
+    _, outcome = search.carry_out(make_plan(baseline, precision=0.5), allowed)
+    assert outcome.limits[0].interval.low == allowed
+    assert [result for _, result in results_of(outcome)] == ["pass"]
+
+
 def test_the_first_rate_is_that_of_the_baseline_and_no_capacity_is_measured(search: Search) -> None:
     baseline = search.make_baseline(100)
     _, outcome = search.carry_out(make_plan(baseline), 100)
