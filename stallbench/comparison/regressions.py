@@ -5,14 +5,17 @@ The runs of a comparison are judged together, not one by one: all rounds of a va
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from junitparser import TestSuite
 from rich.console import Console
 
-from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
+from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
+from stallbench.comparison.subject import Subject
 from stallbench.regression.against import read_against
-from stallbench.regression.baseline_file import Baseline
+from stallbench.regression.baseline_file import Baseline, BaselineVariant
 from stallbench.regression.change import Change, Question, ask, choose_compared, find_changes
 from stallbench.regression.comparability import (
     describe_minor_differences,
@@ -65,7 +68,8 @@ def _ask_about(
     """Return a question for each metric, and what else is to be said; or a finding, if no metric can be compared."""
     if variant not in baseline.variants and record.scenario.name == baseline.scenario:
         return make_finding(variant, "info", "the baseline has no runs of it")
-    completed = [run for run in record.runs if run.variant == variant and run.status == "completed"]
+    of_variant = [run for run in record.runs if run.variant == variant]
+    completed = [run for run in of_variant if run.status == "completed"]
     run_records = [found for run in completed if (found := _read(runs, run.folder)) is not None]
     if not completed or len(run_records) < len(completed):
         missing = "no run was completed" if not completed else "the folders of runs are gone"
@@ -74,18 +78,31 @@ def _ask_about(
         if obstacle := find_obstacle(baseline, variant, each):
             return make_finding(variant, "unknown", f"cannot be compared with the baseline: {obstacle}")
     other_cpus = describe_other_cpus(find_machine(run_records[0]), baseline.machine)
+    known = baseline.variants[variant]
     questions = [
-        ask(
-            subject,
-            [value for run in completed if (value := run.values.get(subject.key)) is not None],
-            baseline.variants[variant],
-            other_cpus=other_cpus,
-            variant=variant,
-        )
+        _ask(subject, completed, known, other_cpus=other_cpus, variant=variant)
         for subject in choose_compared(record.subjects, run_records[0].scenario)
     ]
-    differences = describe_minor_differences(baseline, variant, run_records[0])
-    return questions, [make_finding(variant, "info", f"compared with the baseline although {differences}")] if differences else []
+    findings = []
+    if differences := describe_minor_differences(baseline, variant, run_records[0]):
+        findings.append(make_finding(variant, "info", f"compared with the baseline although {differences}"))
+    if missing := len(of_variant) - len(completed):
+        reason = (
+            f"{missing} of its {len(of_variant)} runs {'were' if missing > 1 else 'was'} not completed, and may have been worse"
+        )
+        findings.append(make_finding(variant, "unknown", reason))
+    return questions, findings
+
+
+def _ask(
+    subject: Subject, completed: Sequence[ComparedRun], known: BaselineVariant, *, other_cpus: str, variant: str
+) -> Question:
+    """Return the question about one metric. A run that has no value of it may have been the worst, so the others do not decide."""
+    values = [value for run in completed if (value := run.values.get(subject.key)) is not None]
+    asked = ask(subject, values, known, other_cpus=other_cpus, variant=variant)
+    if asked.obstacle or len(values) == len(completed):
+        return asked
+    return replace(asked, obstacle=f"it was not measured in {len(completed) - len(values)} of {len(completed)} runs")
 
 
 def _read(runs: Path, folder: str | None) -> RunRecord | None:

@@ -67,7 +67,7 @@ def make_baseline(runs: Path, latencies: Sequence[float | None], **changes: Any)
     return collect_baseline(names, runs)
 
 
-def make_comparison(runs: Path, latencies: Mapping[str, Sequence[float]]) -> ComparisonFolder:
+def make_comparison(runs: Path, latencies: Mapping[str, Sequence[float | None]]) -> ComparisonFolder:
     """Write a comparison of variants of `longtx` and its runs; ``latencies``: by variant, the ranked metric in each round."""
     chosen = {
         name: read_scenario("longtx", variant=None if name == CONTROL else name, overrides=["producers.rate=100", EXPECT])

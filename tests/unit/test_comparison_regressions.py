@@ -32,7 +32,7 @@ from tests.unit.made_up_baseline import EXPECT, LATENCY, RATE, RATIO, make_compa
 
 STEADY = (10.0, 10.2, 9.8, 10.1, 9.9)
 NOISY = (4.0, 16.0, 8.0, 13.0, 9.0)
-Latencies = Mapping[str, Sequence[float]]
+Latencies = Mapping[str, Sequence[float | None]]
 
 
 CompareAgainst = Callable[[Latencies, Latencies], ComparisonFolder]
@@ -135,6 +135,34 @@ def test_if_the_records_of_runs_are_gone_it_is_unknown(compare_against: CompareA
     assert results_of(results)["control"] == "unknown"
     assert results.outcome == "unknown"
     assert exit_code_of(folder) == EXIT_FAIL
+
+
+def test_a_round_without_a_value_does_not_leave_the_decision_to_the_others(compare_against: CompareAgainst) -> None:
+    """No job was completed in two rounds, so they have no latency: a queue that stalls must not pass by its good rounds."""
+    both = {"control": STEADY, "skip_locked": STEADY}
+    stalled = [10.0, None, 9.8, None, 9.9]
+    _, results = conclude_comparison(compare_against({"control": STEADY, "skip_locked": stalled}, both))
+    assert results_of(results)[f"skip_locked: {LATENCY}"] == "unknown"
+    assert results_of(results)[f"skip_locked: {RATE}"] == "pass"
+    reasons = [finding.reason for finding in results.regressions]
+    assert f"skip_locked: {LATENCY}: it was not measured in 2 of 5 runs" in reasons
+    assert results.outcome == "unknown"
+
+
+@pytest.mark.parametrize("status", ["failed", "aborted", "planned"])
+def test_runs_that_did_not_take_place_are_unknown_also_in_the_junit_file(compare_against: CompareAgainst, status: str) -> None:
+    both = {"control": STEADY, "skip_locked": STEADY}
+    folder = compare_against(both, both)
+    record = folder.read()
+    last = next(run for run in reversed(record.runs) if run.variant == "skip_locked")
+    folder.write(record.with_run(last.model_copy(update={"status": status, "folder": None})))
+    _, results = conclude_comparison(folder)
+    assert results_of(results)["skip_locked"] == "unknown"
+    assert results_of(results)[f"skip_locked: {LATENCY}"] == "pass"
+    cases = {case.get("name"): case for case in ET.parse(folder.path / "junit.xml").iter("testcase")}
+    error = cases["skip_locked against the baseline"].find("error")
+    assert error is not None
+    assert error.get("message") == "skip_locked: 1 of its 5 runs was not completed, and may have been worse"
 
 
 def test_the_pages_the_junit_file_and_the_terminal_have_it(compare_against: CompareAgainst) -> None:
