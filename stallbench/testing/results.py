@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,20 +17,24 @@ SUMMARY = "summary.md"
 def add_cases(junit: Path, found: Sequence[tuple[str, Path]]) -> None:
     """Add the suite of each run to pytest's JUnit file. A case belongs to the class of its test: ``tests.test_queue.test_name.expectations``.
 
-    ``found``: the id of the test and the folder, for each run. What pytest has written stays as it is.
+    ``found``: the id of the test and the folder, for each run. The second run of a test has suites and classes of its own, with ``run 2``, so that its
+    cases do not replace those of the first. What pytest has written stays as it is.
     """
     if not junit.is_file():
         return
     suites: list[TestSuite] = list(_read(junit))
+    runs: Counter[str] = Counter()
     for nodeid, folder in found:
         path = folder / JUNIT
         if not path.is_file():
             continue
+        runs[nodeid] += 1
+        number = f"run {runs[nodeid]}" if runs[nodeid] > 1 else ""
         for suite in _read(path):
-            suite.name = f"{suite.name}: {nodeid}"  # suites with equal names would be merged
+            suite.name = f"{suite.name}: {nodeid}{number and f', {number}'}"  # suites with equal names would be merged
             for case in suite:
                 check = str(case.classname or "").rpartition(".")[2]
-                case.classname = f"{_class_of(nodeid)}.{check}"
+                case.classname = ".".join(filter(None, (_class_of(nodeid), number, check)))
             suites.append(suite)
     write_suites(junit, suites)
 

@@ -142,6 +142,29 @@ def test_without():
     ]
 
 
+def test_the_second_run_of_a_test_has_its_own_suite_which_counts_its_cases(project: Path) -> None:
+    """Otherwise its cases would have the names of those of the first run, in a suite that counts only the first."""
+    ended = run_pytest(
+        project,
+        """
+def test_before_and_after(stallbench):
+    assert stallbench.run("longtx").passed
+    assert stallbench.run("longtx").passed
+""",
+        "--junitxml=junit.xml",
+    )
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+    _, *suites = JUnitXml.fromfile(str(project / "junit.xml"))
+    assert [suite.name for suite in suites] == [
+        "stallbench.longtx: test_queue.py::test_before_and_after",
+        "stallbench.longtx: test_queue.py::test_before_and_after, run 2",
+    ]
+    assert suites[0].tests == suites[1].tests == sum(1 for _ in suites[1])
+    assert {case.classname for case in suites[1] if "accounted for" in case.name} == {
+        "test_queue.test_before_and_after.run 2.conservation"
+    }
+
+
 def test_what_the_command_refuses_or_cannot_carry_out_is_an_error_with_its_message(project: Path) -> None:
     ended = run_pytest(
         project,
