@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -11,6 +12,8 @@ from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
 
 _MARKS = {"fail": Failure, "unknown": Error, "info": Skipped}
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that no XML document may have. The text of an error may have them: colours of a terminal, for example."""
 
 
 def write_junit(path: AnyPath, run: RunTables, verdict: Verdict) -> None:
@@ -25,10 +28,15 @@ def write_junit(path: AnyPath, run: RunTables, verdict: Verdict) -> None:
 
 def make_case(name: str, classname: str, result: str, reason: str) -> TestCase:
     """Return a case: ``fail`` is a failure, ``unknown`` an error, ``info`` is skipped, each with its ``reason``; ``pass`` has no mark."""
-    case = TestCase(name, classname=classname)
+    case = TestCase(_escape(name), classname=_escape(classname))
     if result != "pass":
-        case.result = [_MARKS[result](reason)]
+        case.result = [_MARKS[result](_escape(reason))]
     return case
+
+
+def _escape(text: str) -> str:
+    """Return ``text`` with the characters that XML does not allow written as Python's escape sequences."""
+    return _NOT_IN_XML.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def write_suites(path: AnyPath, suites: Iterable[TestSuite]) -> None:

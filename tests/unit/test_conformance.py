@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,14 @@ from typer.testing import CliRunner
 
 from stallbench.cli import app
 from stallbench.conformance.conformance import plan_conformance, try_crash_points
-from stallbench.conformance.outcome import PromiseOutcome, decide, describe_outcome, describe_promise, summarise_torture
+from stallbench.conformance.outcome import (
+    PromiseOutcome,
+    decide,
+    describe_outcome,
+    describe_promise,
+    summarise_torture,
+    write_junit,
+)
 from stallbench.conformance.worker_deaths import PHASES, summarise_verdict, write_scenario
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
@@ -131,6 +139,21 @@ def test_the_lines_say_the_result_first() -> None:
     promises = [PromiseOutcome(name="a", result="pass"), PromiseOutcome(name="b", result="fail", reason="found 1; expected 2")]
     assert [describe_promise(each) for each in promises] == ["pass     a", "FAIL     b: found 1; expected 2"]
     assert describe_outcome(promises, "runs/x") == "\nFAIL  1 pass, 1 FAIL\nthe records: runs/x"
+
+
+@pytest.mark.parametrize(
+    ("raised", "written"),
+    [
+        ("\x1b[31mno table\x1b[0m", r"\x1b[31mno table\x1b[0m"),
+        ("a \0 in the payload", r"a \x00 in the payload"),
+        ("half of \ud83d", r"half of \ud83d"),
+        ("é, 🙂 and <tags>", "é, 🙂 and <tags>"),
+    ],
+)
+def test_the_junit_file_can_be_read_whatever_the_queue_raises(raised: str, written: str, tmp_path: Path) -> None:
+    write_junit(tmp_path / "junit.xml", "my.py:Queue", [PromiseOutcome(name="a", result="fail", reason=raised)])
+    (case,) = ET.parse(tmp_path / "junit.xml").iter("testcase")
+    assert [failure.get("message") for failure in case] == [written]
 
 
 @pytest.mark.parametrize(
