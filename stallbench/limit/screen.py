@@ -34,9 +34,13 @@ def describe_limit(limit: Limit, plan: LimitPlan, *, is_over: bool) -> str:
     if interval.low is not None and interval.high is not None:
         answer = f"{where} the limit is between {interval.low:g} and {interval.high:g} jobs/s ({plan.slo.text})."
     elif interval.low is not None:
-        answer = f"{where} the limit is above {interval.low:g} jobs/s ({plan.slo.text}): no higher rate was tried."
+        why = "no higher rate was too high in every run" if limit.is_contradictory else "no higher rate was tried"
+        answer = f"{where} the limit is above {interval.low:g} jobs/s ({plan.slo.text}): {why}."
     elif interval.high is not None:
-        answer = f"{where} the limit is below {interval.high:g} jobs/s ({plan.slo.text}): no lower rate was sustained."
+        why = "no lower rate was sustained in every run" if limit.is_contradictory else "no lower rate was sustained"
+        answer = f"{where} the limit is below {interval.high:g} jobs/s ({plan.slo.text}): {why}."
+    elif limit.probes:
+        answer = f"{where} the limit is not known: the runs contradict each other."
     else:
         answer = f"{where} nothing was tried."
     if not is_over:

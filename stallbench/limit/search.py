@@ -1,7 +1,7 @@
 """Decides which rate is tried next: a ramp until one rate is sustained and another is not, bisection between them, then both ends once more. Runs on
 one machine differ. If the second run at an end contradicts the first, the interval becomes wider: its lower end is the highest rate that was
 sustained and is below every rate that was not sustained. Its upper end is the lowest rate that was not sustained and is above every rate that was
-sustained.
+sustained. If no rate that was tried can be such an end, the ramp goes on until one is.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Interval:
     """Where the limit is, in jobs per second."""
 
     low: float | None
-    """The highest rate that was sustained; none if no rate was."""
+    """The highest rate that was sustained and is below every rate that was not; none if there is none."""
     high: float | None
-    """The lowest rate that was not sustained; none if every rate was."""
+    """The lowest rate that was not sustained and is above every rate that was; none if there is none."""
 
     @property
     def is_bounded(self) -> bool:
@@ -67,14 +67,14 @@ def find_next_rate(
     """
     if not results:
         return _round(start)
-    if is_contradictory(results):
-        return None
     interval = find_interval(results)
     if interval.high is None:
         return _round(max(rate for rate, _ in results) * RAMP)
     if interval.low is None:
         lower = _round(min(rate for rate, _ in results) * DESCENT)
         return lower if lower >= _LEAST_RATE else None
+    if is_contradictory(results):
+        return None
     middle = None if interval.is_within(precision) else _round(math.sqrt(interval.low * interval.high))
     for between in (middle, decisive):
         if between is not None and interval.low < between < interval.high:

@@ -60,6 +60,17 @@ class TestSearch:
             "neither end is 184, at which two runs contradict each other"
         )
 
+    def test_without_a_lower_end_after_a_contradiction_lower_rates_are_tried(self) -> None:
+        """The first rate was the lower end, and is not sustained when it is tried again."""
+        results = search(lambda rate, before: rate < 60 or (rate == 100 and before == 0), 100)
+        assert results[-2:] == [(100, False), (50, True)]
+        assert find_interval(results) == Interval(low=50, high=110)
+
+    def test_without_an_upper_end_after_a_contradiction_higher_rates_are_tried(self) -> None:
+        results = search(lambda rate, before: rate < 92 or (rate == 100 and before == 1), 100)
+        assert results[-2:] == [(100, True), (150, False)]
+        assert find_interval(results) == Interval(low=91.7, high=150)
+
     def test_a_rate_that_was_never_sustained_has_no_lower_end(self) -> None:
         results = search(lambda rate, _: False, 10)
         assert find_interval(results) == Interval(low=None, high=min(rate for rate, _ in results))
@@ -236,6 +247,36 @@ def test_a_limit_with_a_holder_that_the_server_may_end_says_so() -> None:
     assert answer.startswith(
         "With the horizon held for 15 s at most, until the server ends the holder, the limit is between 100 and 110"
     )
+
+
+@pytest.mark.parametrize(
+    ("interval", "reasons", "answer"),
+    [
+        (
+            Interval(low=None, high=110),
+            ["", "saturated"],
+            "is below 110 jobs/s (latency_ms.p95 < 1s): no lower rate was sustained in",
+        ),
+        (
+            Interval(low=92, high=None),
+            ["saturated", ""],
+            "is above 92 jobs/s (latency_ms.p95 < 1s): no higher rate was too high in",
+        ),
+        (Interval(low=None, high=None), ["", "saturated"], "is not known: the runs contradict each other."),
+    ],
+)
+def test_an_end_that_contradicting_runs_leave_open_is_not_called_untried(
+    interval: Interval, reasons: list[str], answer: str
+) -> None:
+    found = Limit(
+        horizon="free",
+        interval=interval,
+        first_exhausted=UNKNOWN,
+        is_contradictory=True,
+        is_complete=False,
+        probes=tuple(make_probe("free", 100, reason=reason) for reason in reasons),
+    )
+    assert describe_limit(found, plan("longtx"), is_over=True).startswith(f"With the horizon free the limit {answer}")
 
 
 def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_horizon_is_held() -> None:
