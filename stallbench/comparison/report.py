@@ -197,6 +197,9 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
     for run in record.runs:
         if run.status in ("failed", "aborted"):
             yield f"Run {run.number} ({run.variant}, round {run.round}) was not carried out: {run.reason}."
+    if not record.columns:  # the scenario's own table has a row for each
+        for name, reason in record.left_out.items():
+            yield f"{name} is left out: {reason}."
     fewest = min(len(standing.values) for standing in results.ranked.standings.values())
     if fewest < FEWEST_ROUNDS:
         yield f"Not enough rounds for confidence intervals: each variant needs at least {FEWEST_ROUNDS}, and one has {fewest}."
