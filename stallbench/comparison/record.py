@@ -146,6 +146,18 @@ class ComparisonRecord(_Part):
             return EXIT_NOT_CARRIED_OUT
         return EXIT_PASS if all(run.verdict == "pass" for run in self.runs) else EXIT_FAIL
 
+    def find_unmeasured(self, subject: Subject) -> dict[str, str]:
+        """Return in how many of its completed runs a variant has no value of ``subject``, like ``2 of 5 completed runs``; only variants with such runs.
+
+        Such a run may have been the worst of all: no job was completed, for example.
+        """
+        found = {}
+        for name in self.names:
+            completed = [run for run in self.runs if run.variant == name and run.status == "completed"]
+            if missing := sum(run.values.get(subject.key) is None for run in completed):
+                found[name] = f"{missing} of {len(completed)} completed runs"
+        return found
+
     def with_run(self, run: ComparedRun) -> Self:
         """Return the record with ``run`` in place of the run of the same number."""
         return self.model_copy(update={"runs": tuple(run if run.number == each.number else each for each in self.runs)})

@@ -86,10 +86,9 @@ def _ask_about(
     findings = []
     if differences := describe_minor_differences(baseline, variant, run_records[0]):
         findings.append(make_finding(variant, "info", f"compared with the baseline although {differences}"))
-    if missing := len(of_variant) - len(completed):
-        reason = (
-            f"{missing} of its {len(of_variant)} runs {'were' if missing > 1 else 'was'} not completed, and may have been worse"
-        )
+    if lacking := len(of_variant) - len(completed):
+        were = "were" if lacking > 1 else "was"
+        reason = f"{lacking} of its {len(of_variant)} runs {were} not completed, and may have been worse"
         findings.append(make_finding(variant, "unknown", reason))
     return questions, findings
 

@@ -19,17 +19,17 @@ from stallbench.comparison.formatting import (
     format_spread,
     make_scenario_table,
 )
+from stallbench.comparison.notes import find_notes
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.results import Results
 from stallbench.comparison.standings import Standing
-from stallbench.comparison.statistics import CONFIDENCE_LEVEL, FEWEST_ROUNDS
+from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.measures import MEASURES
 from stallbench.report import open_template
 from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import RunRecord, read_record
 from stallbench.scenario.command import format_changes, name_of
-from stallbench.scenario.model import CONTROL
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.check import RunTables
 
@@ -187,37 +187,6 @@ def _format_standing(name: str, standing: Standing) -> StandingRow:
         p=format_p(standing.difference.adjusted_p if standing.difference else None),
         significance=describe_significance(standing),
     )
-
-
-def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
-    """Yield what a reader must know before relying on a figure."""
-    if record.status != "completed":
-        reason = record.reason or "it is still running, or the bench was killed"
-        yield f"The comparison is not complete: {reason}. The figures are of the runs done so far."
-    for run in record.runs:
-        if run.status in ("failed", "aborted"):
-            yield f"Run {run.number} ({run.variant}, round {run.round}) was not carried out: {run.reason}."
-    if not record.columns:  # the scenario's own table has a row for each
-        for name, reason in record.left_out.items():
-            yield f"{name} is left out: {reason}."
-    fewest = min(len(standing.values) for standing in results.ranked.standings.values())
-    if fewest < FEWEST_ROUNDS:
-        yield f"Not enough rounds for confidence intervals: each variant needs at least {FEWEST_ROUNDS}, and one has {fewest}."
-    elif results.assessments and not results.has_assessments:
-        yield f"No variant is assessed: {next(iter(results.assessments.values())).reason}."
-    by_subject = {each.subject: each for each in results.compared}
-    for name, subject in record.judged_by.items():
-        if subject != record.ranked:
-            yield f"{name} is judged by {subject.key}, because it is meant against that."
-        if record.references[name] != record.names[0]:
-            difference = by_subject[subject].standings[name].own_difference
-            figures = f": the difference of {subject.key} is {format_difference(difference)}" if difference else ""
-            p = f", p = {format_p(difference.adjusted_p)}" if difference and difference.adjusted_p is not None else ""
-            yield f"{name} is compared with {record.references[name]}, because it is meant against its problem{figures}{p}."
-    for name, reason in results.unsafe.items():
-        yield f"{name} is not safe: {reason}."
-    if record.names[0] != CONTROL and not record.versions:
-        yield f"{CONTROL} was not run: differences are from {record.names[0]}."
 
 
 def _read_first_run(folder: ComparisonFolder, record: ComparisonRecord) -> RunRecord | None:

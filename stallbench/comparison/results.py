@@ -104,7 +104,8 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         for reference in dict.fromkeys(record.references.values())
         for name, assessment in _assess(record, by_subject[subject], reference, comparisons).items()
     }
-    upgrades = find_upgrades(ranked, record.names, seed=record.seed) if record.versions else ()
+    unmeasured = record.find_unmeasured(record.ranked)
+    upgrades = find_upgrades(ranked, record.names, unmeasured, seed=record.seed) if record.versions else ()
     unsafe = {run.variant: run.unsafe for run in reversed(record.runs) if run.unsafe}
     return Results(
         compared=compared,
@@ -137,7 +138,8 @@ def _read_values(record: ComparisonRecord, key: str) -> dict[str, ByRound]:
 def _assess(record: ComparisonRecord, compared: Compared, reference: str, comparisons: int) -> dict[str, Assessment]:
     """Return the assessments of the variants whose own reference is ``reference`` and which ``compared`` decides.
 
-    There are none without control, unless the scenario names the reference, and none where methods are ranked beside published figures.
+    There are none without control, unless the scenario names the reference, and none where methods are ranked beside published figures. A variant that
+    has no value in a completed run has no outcome: its other rounds may be better than the one that is missing.
     ``comparisons``: how many differences are adjusted together.
     """
     if record.published:
@@ -173,6 +175,9 @@ def _assess(record: ComparisonRecord, compared: Compared, reference: str, compar
         seed=record.seed,
         partly="delays" if grows else "reduces",
     )
+    for name, runs in record.find_unmeasured(subject).items():
+        if name in assessments:
+            assessments[name] = Assessment(outcome=None, reason=f"no value in {runs}")
     basis = [
         *([f"by {subject.key}"] if subject != record.ranked else []),
         *([f"compared with {reference}"] if reference != CONTROL else []),

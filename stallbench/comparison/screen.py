@@ -19,9 +19,9 @@ from stallbench.comparison.formatting import (
     format_spread,
     make_scenario_table,
 )
+from stallbench.comparison.notes import find_notes
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.regressions import print_regressions
-from stallbench.comparison.report import find_notes
 from stallbench.comparison.results import Results
 from stallbench.run.view import TABLE_WIDTH
 

@@ -26,6 +26,8 @@ class Upgrade:
     """Whether it is better after, if the difference is significant; else none."""
     from_median: float | None
     to_median: float | None
+    unmeasured: tuple[str, ...]
+    """Those of the two versions on which a completed run has no value: its other rounds may be better than the one that is missing."""
 
     @property
     def title(self) -> str:
@@ -40,18 +42,23 @@ class Upgrade:
     @property
     def answer(self) -> str:
         """Whether it helps."""
+        if self.unmeasured:
+            return "not measured in every run"
         if self.difference is None or self.difference.is_significant is None:
             return "not enough rounds"
         return {True: "helps", False: "makes it worse", None: "no significant difference"}[self.better]
 
 
-def find_upgrades(ranked: Compared, names: Sequence[str], *, seed: int) -> tuple[Upgrade, ...]:
-    """Return the upgrades between ``names``, versions in the order of the matrix, in what is ranked. ``seed``: of the bootstrap."""
+def find_upgrades(ranked: Compared, names: Sequence[str], unmeasured: Collection[str], *, seed: int) -> tuple[Upgrade, ...]:
+    """Return the upgrades between ``names``, versions in the order of the matrix, in what is ranked.
+
+    ``unmeasured``: versions on which a completed run has no value. ``seed``: of the bootstrap.
+    """
     pairs = list(_list_pairs(names))
     differences = adjust(
         {pair: find_difference(ranked.standings[pair[1]].values, ranked.standings[pair[0]].values, seed=seed) for pair in pairs}
     )
-    return tuple(_describe(ranked, pair, differences[pair]) for pair in pairs)
+    return tuple(_describe(ranked, pair, differences[pair], unmeasured) for pair in pairs)
 
 
 def describe_upgrades(ranked: Compared, upgrades: Sequence[Upgrade], unsafe: Collection[str]) -> str:
@@ -59,7 +66,7 @@ def describe_upgrades(ranked: Compared, upgrades: Sequence[Upgrade], unsafe: Col
     if not upgrades:
         return "No two versions of one engine were compared, so there is no upgrade to judge."
     rounds = max((upgrade.difference.rounds for upgrade in upgrades if upgrade.difference), default=0)
-    if rounds < FEWEST_ROUNDS:
+    if rounds < FEWEST_ROUNDS and not any(upgrade.unmeasured for upgrade in upgrades):
         return (
             f"{rounds} round{'s are' if rounds != 1 else ' is'} not enough to decide whether an upgrade helps; "
             f"repeat at least {FEWEST_ROUNDS} times: --repeat {FEWEST_ROUNDS}."
@@ -92,18 +99,20 @@ def _list_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield versions[0], versions[-1]
 
 
-def _describe(ranked: Compared, pair: tuple[str, str], difference: Difference | None) -> Upgrade:
+def _describe(ranked: Compared, pair: tuple[str, str], difference: Difference | None, unmeasured: Collection[str]) -> Upgrade:
     before, after = pair
     common = ranked.standings[before].values.keys() & ranked.standings[after].values.keys()
     mean = sum(ranked.standings[before].values[round_] for round_ in common) / len(common) if common else 0
+    missing = tuple(name for name in pair if name in unmeasured)
     return Upgrade(
         before=before,
         after=after,
         difference=difference,
         share=difference.mean / mean if difference and mean else None,
-        better=is_better(ranked.subject, difference) if difference and difference.is_significant else None,
+        better=is_better(ranked.subject, difference) if difference and difference.is_significant and not missing else None,
         from_median=ranked.medians.get(before),
         to_median=ranked.medians.get(after),
+        unmeasured=missing,
     )
 
 
@@ -111,10 +120,12 @@ def _describe_one(ranked: Compared, upgrade: Upgrade) -> str:
     figures = "no figures"
     if upgrade.from_median is not None and upgrade.to_median is not None:
         figures = f"{format_value(upgrade.to_median)} instead of {format_value(upgrade.from_median)}, {upgrade.change}"
+    where = " and ".join(read_version(name).title for name in upgrade.unmeasured)
     what = {
         "helps": f"helps: {ranked.subject.key} is",
         "makes it worse": f"makes it worse: {ranked.subject.key} is",
         "no significant difference": f"makes no significant difference to {ranked.subject.key}:",
+        "not measured in every run": f"was not judged by {ranked.subject.key}, because on {where} it was not measured in every run:",
         "not enough rounds": f"was not judged by {ranked.subject.key}, because there are not enough rounds:",
     }[upgrade.answer]
     return f"The upgrade from {upgrade.title} {what} {figures}."

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from stallbench.comparison.formatting import describe_adjustment
+from stallbench.comparison.notes import find_notes
 from stallbench.comparison.plan import Plan
 from stallbench.comparison.record import ComparisonRecord, begin_comparison
-from stallbench.comparison.report import find_notes
 from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.subject import choose_subjects
 from tests.unit.made_up_comparison import Measured, make_made_up_plan, make_scenario
