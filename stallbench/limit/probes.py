@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal, cast, get_args
 
+import pandas as pd
+
 from stallbench.comparison.saturation import find_time_to_saturation_s
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.limit.resources import Use, find_uses
@@ -23,6 +25,8 @@ Horizon = Literal["free", "held"]
 PROBE = "probe"
 """Name of the measured phase."""
 _WARM_UP_S = 3.0
+_UNSAMPLED_S = 3.0
+"""At the end of the phase. Without a sample of the depth in that time, or in three intervals of the collectors, it is not known whether jobs wait."""
 _ENQUEUED_SHARE = 0.95
 """Share of the intended jobs. If fewer were enqueued, the producers did not apply the load."""
 
@@ -92,7 +96,8 @@ def judge_probe(tables: RunTables, slo: Slo, horizon: Horizon) -> Probe:
     if value is None and completed_rate:
         raise NotCarriedOutError(f"{slo.metric} was not measured in {tables.folder}: choose another metric for --slo")
     windows = tables["windows"]
-    saturated_s = find_time_to_saturation_s(windows[windows["phase"] == PROBE], rate)
+    windows = windows[windows["phase"] == PROBE]
+    saturated_s = find_time_to_saturation_s(windows, rate)
     reasons = []
     if value is None:
         reasons.append("no job was completed")
@@ -102,6 +107,8 @@ def judge_probe(tables: RunTables, slo: Slo, horizon: Horizon) -> Probe:
         reasons.append("the depth of the queue was not sampled")
     elif saturated_s < inf:
         reasons.append(f"saturated after {saturated_s:.0f} s")
+    elif (unsampled_s := _count_unsampled_s(windows)) > max(_UNSAMPLED_S, 3 * scenario.collectors.interval_s):
+        reasons.append(f"the depth of the queue was not sampled in the last {unsampled_s:.0f} s")
     if enqueued_rate < _ENQUEUED_SHARE * rate:
         reasons.append(f"only {enqueued_rate:,.0f} jobs/s were enqueued")
     lost = tables.metric("lost", "count", None)
@@ -120,6 +127,11 @@ def judge_probe(tables: RunTables, slo: Slo, horizon: Horizon) -> Probe:
         uses=tuple(find_uses(tables, PROBE)),
         run=str(tables.folder.name),
     )
+
+
+def _count_unsampled_s(windows: pd.DataFrame) -> float:
+    """Return the seconds from the last sample of the depth to the last of ``windows``; the depth was sampled."""
+    return float(windows["t_s"].max() - windows.loc[windows["depth"].notna(), "t_s"].max())
 
 
 def _require_held(tables: RunTables) -> None:

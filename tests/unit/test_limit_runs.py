@@ -24,12 +24,20 @@ class TestJudgement:
     """Of a probe of 100 jobs/s in which latency and load are good."""
 
     def judge(
-        self, folder: Path, *, lost: float | None = 0, depth: float | None = 1, horizon: Horizon = "free", **record: Any
+        self,
+        folder: Path,
+        *,
+        lost: float | None = 0,
+        depth: float | None = 1,
+        sampled_s: int = 20,
+        horizon: Horizon = "free",
+        **record: Any,
     ) -> Probe:
         phases = make_record()["phases"][:1]
         values = {(PROBE, "latency_ms.p95"): 20.0, (PROBE, "completed.rate"): 100.0, (PROBE, "enqueued.rate"): 100.0}
         values |= {} if lost is None else {("run", "lost.count"): lost}
         windows = pd.DataFrame({"t_s": range(20), "phase": PROBE, "depth": pd.Series([depth] * 20, dtype="float64")})
+        windows.loc[windows["t_s"] >= sampled_s, "depth"] = None
         ran = make_record(phases=[phases[0] | {"name": PROBE}], servers=[PRIMARY], **record)
         folder.mkdir(exist_ok=True)
         run = make_run(folder, ran, phases=make_phases(values), windows=windows)
@@ -53,6 +61,12 @@ class TestJudgement:
     ) -> None:
         probe = self.judge(tmp_path, lost=lost, depth=depth)
         assert (probe.is_sustained, probe.reason) == (False, reason)
+
+    def test_the_depth_at_the_end_counts_not_the_last_one_that_was_sampled(self, tmp_path: Path) -> None:
+        """The count of a stalled queue may itself not return; until then the queue kept up."""
+        probe = self.judge(tmp_path / "stalled", sampled_s=12)
+        assert (probe.is_sustained, probe.reason) == (False, "the depth of the queue was not sampled in the last 8 s")
+        assert self.judge(tmp_path / "late", sampled_s=18).is_sustained, "a sample may be late on a busy machine"
 
     def test_a_horizon_that_was_not_held_to_the_end_gives_no_limit(self, tmp_path: Path) -> None:
         longrunner = make_fault(PROBE) | {"name": "idle_writer-1", "category": "longrunner", "kind": "idle_writer"}
