@@ -15,6 +15,7 @@ from stallbench.run.opening import open_run
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.torture.judgement import NOT_OF_THE_QUEUE
 from stallbench.torture.outcome import PROMISES
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.check import WORST_FIRST
@@ -66,7 +67,9 @@ def write_scenario(kind: str, engine: str, overrides: Sequence[str], *, seed: in
 
 
 def summarise_verdict(verdict: Verdict) -> list[PromiseOutcome]:
-    """Return the worst finding of each promise's check. If no worker was killed as planned, nothing is known of any."""
+    """Return the worst finding of each promise's check, and what else is wrong, if anything. If no worker was killed as planned, nothing is known of any
+    promise.
+    """
     inactive = [each for each in verdict.findings if each.check == "injections" and each.result != "pass"]
     found = []
     for check, title in PROMISES.items():
@@ -78,4 +81,13 @@ def summarise_verdict(verdict: Verdict) -> list[PromiseOutcome]:
             found.append(PromiseOutcome(name=name, result="unknown", reason=reason))
         else:
             found.append(PromiseOutcome(name=name, result=worst.result, reason=worst.reason))
+    others = [
+        each
+        for each in verdict.findings
+        if each.result in ("fail", "unknown") and each.check not in PROMISES and each.check not in NOT_OF_THE_QUEUE
+    ]
+    if others:
+        result = min((each.result for each in others), key=WORST_FIRST.index)
+        reason = "; ".join(f"{each.check}: {each.reason}" for each in others)
+        found.append(PromiseOutcome(name="nothing else is wrong, while its workers are killed", result=result, reason=reason))
     return found

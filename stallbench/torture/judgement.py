@@ -21,7 +21,7 @@ from stallbench.verdicts import Finding, RunTables, Verdict
 from stallbench.verdicts.check import Result
 from stallbench.verdicts.errors import find_unexplained
 
-_NOT_OF_THE_QUEUE = ("schedule", "injections", "expectations")
+NOT_OF_THE_QUEUE = ("schedule", "injections", "expectations")
 """Checks of the load and of the bench. The outcome of each point says whether its fault was active."""
 _STATES: Mapping[str, State] = {"pass": "holds", "fail": "holds", "info": "not promised", "unknown": "unknown"}
 
@@ -47,7 +47,7 @@ class _Judgement:
                         each.states[finding.check] = self._decide_state(finding)
             if finding.result == "fail" and finding.check in PROMISES:
                 self._blame(finding.check, finding.reason)
-            elif finding.result in ("fail", "unknown") and finding.check not in _NOT_OF_THE_QUEUE:
+            elif finding.result in ("fail", "unknown") and finding.check not in NOT_OF_THE_QUEUE:
                 what = f"{PROMISES.get(finding.check, finding.check)}: {finding.reason}"
                 (self.outcome.elsewhere if finding.result == "fail" else self.outcome.undecided).append(what)
         self._blame_claims_without_worker(next(each.result for each in verdict.findings if each.check == "left behind"))

@@ -195,6 +195,22 @@ def test_the_worst_finding_of_a_run_in_which_workers_are_killed_counts() -> None
     assert found["nothing lost, while its workers are killed"].result == "pass"
 
 
+@pytest.mark.parametrize("result", ["fail", "unknown"])
+def test_what_is_no_promise_but_wrong_counts_while_workers_are_killed_as_it_does_at_crash_points(result: Result) -> None:
+    """A worker that crashes when the one beside it is killed, for example."""
+    exited = a_finding("processes", result, "exited unexpectedly: worker-2 (exit code 1)")
+    found = summarise_verdict(a_verdict(exited, a_finding("schedule", "fail", "the producers were late")))
+    others = [each for each in found if each.result != "pass"]
+    assert others == [
+        PromiseOutcome(
+            name="nothing else is wrong, while its workers are killed",
+            result=result,
+            reason="processes: exited unexpectedly: worker-2 (exit code 1)",
+        )
+    ]
+    assert decide(found) == 1
+
+
 def test_the_scenario_in_which_workers_are_killed_is_valid(tmp_path: Path) -> None:
     scenario = write_scenario("library:procrastinate", "postgres", ("workers.count=2",), seed=7, folder=tmp_path)
     assert (scenario.queue.kind, scenario.workers.count, scenario.seed) == ("library:procrastinate", 2, 7)
