@@ -71,6 +71,11 @@ def _count_re_executed(run: RunTables) -> float:
     return float(count_repeated(run).re_executed)
 
 
+def _count_lost(run: RunTables) -> float | None:
+    """Return none if the state of some jobs is unknown: they may be lost, too."""
+    return None if run.state_count("unknown") else float(run.state_count("lost"))
+
+
 def _executions_per_job(run: RunTables) -> float | None:
     """The order has all executions; ``duplicates`` has the executions of each job that has more than one."""
     executions = run.count_behind("order_diff", "max", None)
@@ -80,7 +85,7 @@ def _executions_per_job(run: RunTables) -> float | None:
 
 _OF_THE_RUN: Mapping[str, Callable[[RunTables], float | None]] = {
     RE_EXECUTED: _count_re_executed,
-    LOST: lambda run: float(run.state_count("lost")),
+    LOST: _count_lost,
     REFUSED: lambda run: float(run.state_count("refused")),
     EXECUTIONS_PER_JOB: _executions_per_job,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -70,3 +71,15 @@ def test_an_upgrade_is_not_judged_by_the_rounds_that_have_a_value(rounds: int, c
     assert change in shown.partition(sentence)[2]
     assert "not measured in every run │" in shown
     assert "rounds are not enough" not in shown
+
+
+def test_jobs_of_unknown_state_are_not_counted_as_none_lost(tmp_path: Path) -> None:
+    folder = make_made_up_comparison(tmp_path, {"control": 8.0, "cure": 1.0})
+    show(folder)
+    assert {run.values["lost.count"] for run in folder.read().runs} == {0.0}
+    unknown = pd.DataFrame([["enqueued", 3, [1, 2, 3]], ["unknown", 3, [1, 2, 3]]], columns=["state", "jobs", "examples"])
+    for run in folder.read().runs:
+        assert run.folder is not None
+        unknown.to_parquet(tmp_path / run.folder / "tables" / "conservation" / "part.parquet")
+    show(folder)
+    assert {run.values["lost.count"] for run in folder.read().runs} == {None}
