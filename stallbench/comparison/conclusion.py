@@ -13,6 +13,7 @@ from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.saturation import find_time_to_saturation_s
 from stallbench.comparison.subject import EXECUTIONS_PER_JOB, LOST, RE_EXECUTED, REFUSED, TIME_TO_SATURATION, Subject
 from stallbench.pipeline.failures import NoTableError
+from stallbench.processes.reaper import is_bench_alive
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.duplicates import count_repeated
 
@@ -23,7 +24,8 @@ _SAFETY_CHECKS = ("conservation", "duplicates")
 def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Results]:
     """Read every run's values and verdict again, find the results, and write the record and the pages.
 
-    If a run's folder is gone, its entry in the record stays as it is. Raises `BadInputError` if ``folder`` holds no comparison.
+    If a run's folder is gone, its entry in the record stays as it is. If the comparison is still running, its record is left to the process that carries it
+    out, whose next entry would otherwise be lost. Raises `BadInputError` if ``folder`` holds no comparison.
     """
     record = folder.read()
     for run in record.runs:
@@ -31,7 +33,8 @@ def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Res
             record = record.with_run(_read_run(folder.runs / run.folder, run, record))
     results = find_results(record, find_regressions(folder, record))
     record = record.model_copy(update={"results": results.as_json()})
-    folder.write(record)
+    if record.status != "running" or not is_bench_alive(record.bench.model_dump()):
+        folder.write(record)
     make_pages(folder, record, results)
     write_regressions(folder, record, results.regressions)
     return record, results

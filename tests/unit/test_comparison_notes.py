@@ -83,3 +83,16 @@ def test_jobs_of_unknown_state_are_not_counted_as_none_lost(tmp_path: Path) -> N
         unknown.to_parquet(tmp_path / run.folder / "tables" / "conservation" / "part.parquet")
     show(folder)
     assert {run.values["lost.count"] for run in folder.read().runs} == {None}
+
+
+def test_the_record_of_a_comparison_that_still_runs_is_left_to_the_process_that_writes_it(tmp_path: Path) -> None:
+    """Its report takes seconds, in which the comparison may have recorded its last run."""
+    folder = make_made_up_comparison(tmp_path, {"control": 8.0, "cure": 1.0})
+    folder.write(folder.read().model_copy(update={"status": "running"}))
+    before = (folder.path / "comparison.json").read_text()
+    assert "The comparison is not complete" in show(folder)
+    assert (folder.path / "comparison.json").read_text() == before
+    dead = folder.read().bench.model_copy(update={"process_started_s": 1.0})
+    folder.write(folder.read().model_copy(update={"bench": dead}))
+    show(folder)
+    assert folder.read().results is not None
