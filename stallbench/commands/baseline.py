@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from stallbench.commands.options import RunsOption
+from stallbench.commands.options import RunsOption, require_writable
 from stallbench.run.folder import RUNS
 from stallbench.storage.atomic_file import replace_file
 
@@ -42,6 +42,8 @@ def baseline(
     from stallbench.regression.baseline_file import write_baseline
     from stallbench.regression.collection import collect_baseline
 
+    if output is not None:
+        require_writable("--output", output)
     made = collect_baseline(sources, runs)
     text = write_baseline(made)
     if output is None:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from stallbench.commands.endings import shorten
-from stallbench.commands.options import CrashSeedOption, RunsOption, SetOption
+from stallbench.commands.options import CrashSeedOption, RunsOption, SetOption, require_writable
 from stallbench.run.folder import RUNS
 
 
@@ -54,13 +54,12 @@ def conform(
         decide,
         describe_outcome,
         describe_promise,
-        require_writable,
         write_junit,
     )
     from stallbench.run.view import RunView
 
     if junit is not None:
-        require_writable(junit)
+        require_writable("--junit", junit)
     seed = secrets.randbelow(2**31) if seed is None else seed
     plan = plan_conformance(queue, seed=seed, overrides=set_ or [], with_crash_points=crash_points)
     promises: list[PromiseOutcome] = []

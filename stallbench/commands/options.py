@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -133,6 +134,12 @@ SparkConfOption = Annotated[
         help="A setting for Spark, as for `spark-submit --conf`. Can be repeated. No secrets: process lists would show them.",
     ),
 ]
+
+
+def require_writable(option: str, path: Path) -> None:
+    """Raise `BadInputError` if the file that ``option`` names cannot be written, before the work whose result it is to have."""
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise BadInputError(f"{option} {path}: no file can be written there; expected a path in an existing folder")
 
 
 def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Path) -> Against | None:

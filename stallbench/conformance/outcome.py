@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from junitparser import TestSuite
 
-from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
+from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.report.junit import make_case, write_suites
 from stallbench.storage.atomic_file import replace_file
 from stallbench.torture.outcome import PROMISES, State, TortureOutcome
@@ -85,12 +84,6 @@ def write_record(folder: Path, queue: str, engine: str, seed: int, promises: Seq
     record = {"format": 1, "queue": queue, "engine": engine, "seed": seed, "promises": [asdict(each) for each in promises]}
     replace_file(folder / RECORD, json.dumps(record, indent=1))
     write_junit(folder / "junit.xml", queue, promises)
-
-
-def require_writable(path: Path) -> None:
-    """Raise `BadInputError` if a file cannot be written at ``path``, before the promises are tried for minutes."""
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise BadInputError(f"--junit {path}: no file can be written there; expected a path in an existing folder")
 
 
 def write_junit(path: Path, queue: str, promises: Sequence[PromiseOutcome]) -> None:

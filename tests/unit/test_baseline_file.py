@@ -46,6 +46,15 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert len(path.read_text()) < 10_000
 
 
+@pytest.mark.parametrize("place", [".", "/", "missing/baseline.json"])
+def test_a_place_where_no_file_can_be_written_is_refused(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_made_up_run(tmp_path / "runs" / "20300101T000000Z-longtx")
+    ended = CliRunner().invoke(app, ["baseline", "20300101T000000Z-longtx", "--runs", "runs", "--output", place])
+    assert isinstance(ended.exception, BadInputError)
+    assert str(ended.exception) == f"--output {place}: no file can be written there; expected a path in an existing folder"
+
+
 def test_it_has_no_path_and_no_name_of_a_host(tmp_path: Path) -> None:
     text = write_baseline(make_baseline(tmp_path, [10.0], overrides=['queue={kind="stallbench/queues/que.py:Que"}']))
     assert str(tmp_path) not in text
