@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,8 @@ from stallbench.queues.queue import Promise, Queue, QueueOptions
 _SUFFIX = ".py"
 _ANY_ERROR = (Exception, SystemExit)
 """What a file may raise when it is loaded. `SystemExit` too: a file that calls ``sys.exit`` would otherwise end the bench with its exit code."""
+_folders: set[Path] = set()
+"""The folders of the files that were loaded."""
 _REQUIRED_ATTRIBUTES = ("summary", "source", "engines", "options_type", "promise", "ordered", "tables", "indexes")
 
 
@@ -74,6 +77,7 @@ def load_queue(kind: str) -> type[Queue[Any]]:
     if not path.is_file():
         raise NoQueueError(f"names a file that does not exist: {path}")
     module = _load(path)
+    _folders.add(Path(module.__file__ or path).parent)
     found = getattr(module, class_name, None)
     if not (isinstance(found, type) and issubclass(found, Queue)):
         classes = [(one, member) for one, member in inspect.getmembers(module, inspect.isclass) if issubclass(member, Queue)]
@@ -88,6 +92,15 @@ def load_queue(kind: str) -> type[Queue[Any]]:
         if not is_valid(value):
             raise NoQueueError(f"is not a complete queue: {name} is {value!r}; expected {expected}; see docs/add-a-queue.md")
     return found
+
+
+def describe_mistake(error: BaseException) -> str | None:
+    """Return what a user's queue raised, and where; none if ``error`` was raised by anything else, or passes only through the bench's own code."""
+    frames = (frame for frame in reversed(traceback.extract_tb(error.__traceback__)) if Path(frame.filename).parent in _folders)
+    if (frame := next(frames, None)) is None:
+        return None
+    what = f"{type(error).__name__}: {str(error).strip()}".removesuffix(": ")
+    return f"the queue raised {what} ({frame.filename}, line {frame.lineno}, in {frame.name})"
 
 
 def _load(path: Path) -> ModuleType:

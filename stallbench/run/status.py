@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
+from stallbench.queues.user_queue import describe_mistake
 from stallbench.run.record import RunStatus
 from stallbench.run.recorder import RunRecorder
 
@@ -15,8 +16,9 @@ from stallbench.run.recorder import RunRecorder
 def ending_recorded(recorder: RunRecorder, take_down: Callable[[], None], *, also_if_completed: bool) -> Iterator[None]:
     """Call ``take_down`` when the block ends, then record the status. A completed block calls it only if ``also_if_completed``.
 
-    An error of the bench or the database is recorded as ``failed`` and raised again as `NotCarriedOutError` with the reason. An interrupt is
-    recorded as ``aborted`` and raised again unchanged.
+    An error of the bench or the database, or of a user's queue, is recorded as ``failed`` and raised again as `NotCarriedOutError` with the reason. So is
+    `SystemExit`: a queue that calls ``sys.exit`` would otherwise end the bench with its exit code. An interrupt is recorded as ``aborted`` and raised again
+    unchanged.
     """
     status: RunStatus = "failed"
     reason = "unexpected error in the bench"
@@ -26,10 +28,13 @@ def ending_recorded(recorder: RunRecorder, take_down: Callable[[], None], *, als
     except KeyboardInterrupt:
         status, reason = "aborted", "interrupted"
         raise
-    except Exception as error:
-        if not isinstance(error, (StallbenchError, OSError, *loaded_errors())):
+    except (Exception, SystemExit) as error:
+        if isinstance(error, Exception) and isinstance(error, (StallbenchError, OSError, *loaded_errors())):
+            reason = describe_error(error)
+        elif (mistake := describe_mistake(error)) is not None:
+            reason = mistake
+        else:
             raise
-        reason = describe_error(error)
         raise NotCarriedOutError(reason) from error
     finally:
         try:
