@@ -62,7 +62,7 @@ def try_worker_deaths(
 def write_scenario(kind: str, engine: str, overrides: Sequence[str], *, seed: int, folder: Path) -> Scenario:
     """Write the scenario into ``folder`` and read it; raises `stallbench.scenario.file.ScenarioError`."""
     file = folder / _FILE
-    file.write_text(_SCENARIO.format(seed=seed, engine=json.dumps(engine), kind=json.dumps(kind)))
+    file.write_text(_SCENARIO.format(seed=seed, engine=json.dumps(engine), kind=json.dumps(kind, ensure_ascii=False)))
     return read_scenario(str(file), overrides=overrides)
 
 

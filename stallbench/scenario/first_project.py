@@ -39,7 +39,8 @@ def create_first_project(folder: Path) -> list[Path]:
         for source, target in targets.items():
             text = source.read_text()
             if named := _NAMED.get(source.name):
-                text = text.replace(json.dumps(named), json.dumps(str(folder_as_named(folder) / named)))
+                own = json.dumps(str(folder_as_named(folder) / named), ensure_ascii=False)
+                text = text.replace(json.dumps(named), own)
             text = text.replace(_RUN, format_run_command(folder))
             with target.open("x") as file:
                 file.write(text)

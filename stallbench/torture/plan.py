@@ -115,7 +115,7 @@ def write_scenario(
         f"summary = {json.dumps(f'A process is {does} at each crash point, one point after the other.')}",
         f"seed = {seed}",
         f"\n[database]\nengine = {json.dumps(engine)}",
-        f"\n[queue]\nkind = {json.dumps(kind)}",
+        f"\n[queue]\nkind = {json.dumps(kind, ensure_ascii=False)}",
         *([f"{expiry_option} = {EXPIRY_S}"] if expiry_option else []),
         "\n[producers]\nrate = 20\nmax_batch = 10",
         # Workers poll so rarely that most claims find a job: a worker that dies in an empty claim shows nothing.

@@ -10,13 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 from stallbench.cli import app
+from stallbench.conformance.conformance import plan_conformance
+from stallbench.conformance.worker_deaths import write_scenario
 from stallbench.errors import BadInputError
 from stallbench.queues import find_queue
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.first_project import create_first_project
 
 
-@pytest.mark.parametrize(("folder", "named"), [(".", ""), ("tests/bench", "tests/bench/"), ("../other", "{parent}/other/")])
+@pytest.mark.parametrize(
+    ("folder", "named"),
+    [(".", ""), ("tests/bench", "tests/bench/"), ("../other", "{parent}/other/"), ("tests/🐘é", "tests/🐘é/")],
+)
 def test_the_scenario_and_its_queue_are_valid_as_they_are(
     folder: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,9 +37,19 @@ def test_the_scenario_and_its_queue_are_valid_as_they_are(
     ast.parse(test)
     assert f'stallbench.run("{named.format(parent=tmp_path)}scenario.toml")' in test
     run = "./scenario.toml" if folder == "." else f"{named.format(parent=tmp_path)}scenario.toml"
-    assert f"stallbench run {run} " in printed.output
-    comment, _, _ = Path(folder, "scenario.toml").read_text().partition("\n")
-    assert comment == f"# Run it from the folder in which you ran `stallbench init`: stallbench run {run}"
+    assert f"stallbench run {shlex.quote(run)} " in printed.output
+    comment, _, _ = Path(folder, "scenario.toml").read_text().partition("\\n")
+    assert comment == f"# Run it from the folder in which you ran `stallbench init`: stallbench run {shlex.quote(run)}"
+
+
+def test_the_queue_of_a_folder_with_any_name_can_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    create_first_project(Path("🐘"))
+    plan = plan_conformance("🐘/my_queue.py:MyQueue", seed=1, overrides=(), with_crash_points=True)
+    assert plan.scenario.queue.kind == "🐘/my_queue.py:MyQueue"
+    assert (
+        write_scenario("🐘/my_queue.py:MyQueue", "postgres", (), seed=1, folder=tmp_path).queue.kind == plan.scenario.queue.kind
+    )
 
 
 def test_the_commands_of_a_folder_whose_name_has_a_space_can_be_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
