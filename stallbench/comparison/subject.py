@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.measure import Better
-from stallbench.measures import MEASURES
+from stallbench.measures import MEASURES, has_direction
 from stallbench.scenario.expectation import ComparisonColumn, RankedBy
 from stallbench.scenario.model import Scenario
 
@@ -71,7 +71,7 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     """Return what is compared in runs of ``scenarios``, the first of which is the scenario without a variant.
 
     The ranked subject comes first: what ``[comparison]`` says; else the latency of jobs in the first phase that has a longrunner or a
-    fault, because users notice it; else the metric of the first expectation. Then come the metrics that single
+    fault, because users notice it; else the metric of the first expectation of which one direction is better. Then come the metrics that single
     variants are judged by, those of all expectations, and the costs.
     """
     control = scenarios[0]
@@ -113,8 +113,9 @@ def _choose_ranked(control: Scenario, expected: Sequence[Subject]) -> Subject:
     if choice := control.comparison:
         return _of_choice(choice, "ranked")
     disturbed = next((phase.name for phase in control.phases if phase.measured and (phase.faults or phase.longrunners)), None)
-    if disturbed is None and expected:
-        return expected[0].model_copy(update={"role": "ranked"})
+    directed = next((subject for subject in expected if has_direction(subject.metric)), None)
+    if disturbed is None and directed:
+        return directed.model_copy(update={"role": "ranked"})
     return Subject(metric="latency_ms.p95", phase=disturbed, role="ranked")
 
 

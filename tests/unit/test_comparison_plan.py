@@ -172,6 +172,14 @@ def test_the_ranked_metric_is_that_of_the_section_else_of_the_first_expectation(
     assert (ranked.key, ranked.better, ranked.role) == ("completed.rate in longtx", "higher", "ranked")
     ranked = choose_subjects([make_scenario()])[0]
     assert (ranked.key, ranked.better) == ("claim_ms.p95 in longtx / baseline", "lower")
+
+
+def test_a_metric_of_which_neither_direction_is_better_ranks_nothing() -> None:
+    """More connections are not worse by themselves, so a variant with more of them must not be called worse."""
+    connections = {"metric": "connections.max", "phase": "longtx", "at_most": 50}
+    completed = {"metric": "completed.rate", "phase": "longtx", "at_least": 50}
+    assert choose_subjects([make_scenario(expect=[connections, completed])])[0].key == "completed.rate in longtx"
+    assert choose_subjects([make_scenario(expect=[connections])])[0].key == "latency_ms.p95"
     assert choose_subjects([make_scenario(expect=[])])[0].key == "latency_ms.p95"
 
 
