@@ -82,9 +82,8 @@ def _describe_horizon(limit: Limit, plan: LimitPlan) -> str:
 def _describe_resource(limit: Limit) -> str:
     if limit.first_exhausted == UNKNOWN:
         return "unknown; no measured resource reached its threshold"
-    lowest = min((probe for probe in limit.probes if not probe.is_sustained), key=lambda probe: probe.rate)
-    uses = [*lowest.uses, *(use for probe in limit.probes for use in probe.uses)]
-    use = next(use for use in uses if use.resource == limit.first_exhausted and use.is_exhausted)
+    missed = sorted((probe for probe in limit.probes if not probe.is_sustained), key=lambda probe: probe.rate)
+    use = next(use for probe in missed for use in probe.uses if use.resource == limit.first_exhausted and use.is_exhausted)
     return f"{limit.first_exhausted} ({use.description})"
 
 
