@@ -160,8 +160,10 @@ class Bench:
         )
         options = [*(["--variant", variant] if variant else []), *changes, *against, *server.options]
         folder = self._make_folder()
-        self._carry_out(["run", name, *options, "--runs", str(folder)], folder, server.environment)
-        run = (folder / "latest").resolve()
+        verdict = self._carry_out(
+            ["run", name, *options, "--runs", str(folder)], folder, "latest/verdict.json", server.environment
+        )
+        run = verdict.parent.resolve()
         self._keep(run)
         return read_outcome(run)
 
@@ -170,16 +172,20 @@ class Bench:
         require_types(queue=queue, set=set)
         folder = self._make_folder()
         named = find_queue_file(queue, self._session.root)
-        self._carry_out(["conform", named, *describe_changes(set=set or {}), "--runs", str(folder)], folder)
-        found = next(folder.glob("*/conformance.json")).parent
+        arguments = ["conform", named, *describe_changes(set=set or {}), "--runs", str(folder)]
+        found = self._carry_out(arguments, folder, "*/conformance.json").parent
         self._keep(found)
         return read_conformance(found)
 
     def _make_folder(self) -> Path:
         return name_folder(self._session.reports, self._test)
 
-    def _carry_out(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str] = MappingProxyType({})) -> None:
-        """Run the command to its end; what it prints is the test's output. Raises for exit codes that are not those of a verdict."""
+    def _carry_out(
+        self, arguments: Sequence[str], folder: Path, result: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Path:
+        """Run the command to its end and return its ``result``, a pattern below ``folder``; what it prints is the test's output. Raises for exit codes that
+        are not those of a verdict, and if there is no result: Python's exit code after an unforeseen error is that of a verdict that fails.
+        """
         with tempfile.TemporaryFile("w+") as printed:
             process = subprocess.Popen(
                 [*_COMMAND, *arguments],
@@ -198,11 +204,13 @@ class Bench:
                 printed.seek(0)
                 output = printed.read()
                 print(output)
-        if code not in (EXIT_PASS, EXIT_FAIL):
+        found = next(folder.glob(result), None)
+        if code not in (EXIT_PASS, EXIT_FAIL) or found is None:
             with suppress(OSError):
                 folder.rmdir()  # if there are no records
             last = "\n".join([line for line in output.splitlines() if line.strip()][-_LAST_LINES:])
             raise (BadInputError if code == EXIT_BAD_INPUT else NotCarriedOutError)(last or f"exit code {code}")
+        return found
 
 
 def _ask(server: subprocess.Popen[str], request: Request) -> Answer | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,8 @@ if "no_such" in sys.argv:
 if "--set" in sys.argv and "queue.kind=\\"broken\\"" in sys.argv:
     print("every worker has ended")
     sys.exit(3)
+if "--set" in sys.argv and "queue.kind=\\"unforeseen\\"" in sys.argv:
+    raise KeyError("unforeseen")
 run = shutil.copytree(sys.argv[0].replace("stand_in.py", "sample"), runs / "20261123T000000Z-longtx")
 (runs / "latest").symlink_to(run.name)
 if "fails" in sys.argv:
@@ -175,6 +178,9 @@ def test_refused(stallbench):
 def test_not_carried_out(stallbench):
     stallbench.run("longtx", queue="broken")
 
+def test_unforeseen_error(stallbench):
+    stallbench.run("longtx", queue="unforeseen")
+
 def test_without_scenario(stallbench):
     stallbench.run()
 
@@ -184,6 +190,8 @@ def test_unknown_argument(stallbench):
     )
     assert "BadInputError: there is no variant no_such" in ended.stdout
     assert "NotCarriedOutError: every worker has ended" in ended.stdout
+    assert re.search("NotCarriedOutError: Traceback.*KeyError: 'unforeseen'", ended.stdout, re.DOTALL), "no verdict was made"
+    assert "FileNotFoundError" not in ended.stdout
     assert "BadInputError: run: which scenario?" in ended.stdout
     assert "has no argument queues; expected scenario, queue, variant, phases, set, expect, against and tolerance" in ended.stdout
 
