@@ -24,7 +24,7 @@ _ENGINES = ("postgres", "mariadb", "mysql")
 """Those of which several versions are in use."""
 _OF_THE_VERSION = ("database.engine", "database.version", "database.packaged")
 """Keys of a scenario that a matrix sets for each version."""
-_PART = re.compile(r"(?P<engine>[a-z]+):(?P<first>\d+(?:\.\d+)?)(?:\.\.(?P<last>\d+(?:\.\d+)?))?")
+_PART = re.compile(r"(?P<engine>[a-z]+):(?P<first>\d{1,4}(?:\.\d{1,4})?)(?:\.\.(?P<last>\d{1,4}(?:\.\d{1,4})?))?")
 
 
 @dataclass(frozen=True, slots=True, order=True)

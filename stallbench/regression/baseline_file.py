@@ -104,12 +104,12 @@ def parse_baseline(text: str, where: str) -> Baseline:
         content = json.loads(text)
         require_format(content, FORMAT, where, "write the baseline again: stallbench baseline RUN --output FILE")
         return Baseline.model_validate(content)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise _make_error(where, str(error) if text.strip() else "it is empty") from None
     except ValidationError as error:
         issue = error.errors(include_input=False, include_url=False)[0]
         key = ".".join(str(part) for part in issue["loc"])
         raise _make_error(where, f"{key + ': ' if key else ''}{issue['msg']}") from None
+    except (ValueError, RecursionError) as error:  # no JSON, or a number with thousands of digits
+        raise _make_error(where, str(error) if text.strip() else "it is empty") from None
 
 
 def _make_error(where: str, found: str) -> BadInputError:

@@ -66,6 +66,7 @@ AVAILABLE = "available: postgres:14, postgres:15, postgres:16, postgres:17, post
             '"oracle:23" is not ENGINE:VERSION or ENGINE:FIRST..LAST; expected versions like postgres:14..18,mariadb:10.11',
         ),
         ("", '"" is not ENGINE:VERSION'),
+        (f"postgres:{'1' * 5_000}", "is not ENGINE:VERSION"),
     ],
 )
 def test_any_other_is_refused_in_one_line_with_what_is_available(text: str, message: str) -> None:
