@@ -185,14 +185,6 @@ def test_a_fault_that_nothing_in_the_scenario_can_have_is_reported(tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("fault", ['{ kind = "pooler" }', '{ kind = "promote", on = "replica-1" }'])
-def test_a_fault_that_leads_clients_past_the_pooler_of_the_run_is_reported(fault: str, tmp_path: Path) -> None:
-    written, instead, _ = with_fault(fault)
-    text = SMALL.replace(written, instead).replace("replicas = 1", 'replicas = 1\npooler = "transaction"')
-    (line,) = find_lines(tmp_path, text)
-    assert line.endswith(", which leads the clients past the pooler of the whole run; leave out one of the two")
-
-
 def test_a_crash_point_that_no_process_of_the_scenario_passes_is_reported(tmp_path: Path) -> None:
     written, instead, _ = with_fault('{ kind = "crash_point", on = "workers", at = "before_claim_acknowledged" }')
     text = SMALL.replace(written, instead).replace('kind = "que"', 'kind = "library:procrastinate"')

@@ -38,7 +38,7 @@ def test_the_scenario_and_its_queue_are_valid_as_they_are(
     assert f'stallbench.run("{named.format(parent=tmp_path)}scenario.toml")' in test
     run = "./scenario.toml" if folder == "." else f"{named.format(parent=tmp_path)}scenario.toml"
     assert f"stallbench run {shlex.quote(run)} " in printed.output
-    comment, _, _ = Path(folder, "scenario.toml").read_text().partition("\\n")
+    comment, _, _ = Path(folder, "scenario.toml").read_text().partition("\n")
     assert comment == f"# Run it from the folder in which you ran `stallbench init`: stallbench run {shlex.quote(run)}"
 
 
