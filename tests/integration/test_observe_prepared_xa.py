@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from threading import Thread
 from typing import Any
 
@@ -61,6 +61,18 @@ def wait_for_finding(endpoint: Endpoint, words: str) -> Observation:
     return wait_for(lambda: one if words in str((one := look_at(endpoint)).findings) else None, words)
 
 
+@contextmanager
+def waiting_for_it(endpoint: Endpoint, statement: str) -> Iterator[None]:
+    """Execute a statement that waits for the XA transaction, which the end of the block ends."""
+    waiting = Thread(target=execute, args=(endpoint, statement))
+    waiting.start()
+    try:
+        yield
+    finally:
+        execute(endpoint, f"XA ROLLBACK {XID}")
+        waiting.join()
+
+
 def test_it_is_named_with_the_statement_that_ends_it(server: Endpoint) -> None:
     observation = wait_for_finding(server, "XA transaction is prepared")
     finding = finding_about(observation, f"1 XA transaction is prepared and belongs to no session: '{GTRID}'.")
@@ -83,13 +95,8 @@ def test_an_identifier_of_bytes_that_are_no_text_is_shown_as_a_statement_needs_i
 
 
 def test_a_session_that_it_blocks_is_not_told_to_kill_session_0(server: Endpoint) -> None:
-    waiting = Thread(target=execute, args=(server, "UPDATE jobs SET attempts = 2 WHERE id = 1"))
-    waiting.start()
-    try:
+    with waiting_for_it(server, "UPDATE jobs SET attempts = 2 WHERE id = 1"):
         observation = wait_for_finding(server, "without a session")
-    finally:
-        execute(server, f"XA ROLLBACK {XID}")
-        waiting.join()
     finding = finding_about(observation, "A transaction without a session (as a prepared XA transaction is) blocks 1 session")
     assert not finding.statement
     assert "KILL 0" not in str(observation)
@@ -98,13 +105,8 @@ def test_a_session_that_it_blocks_is_not_told_to_kill_session_0(server: Endpoint
 def test_a_change_of_the_table_that_waits_for_it_is_no_lock_of_an_unknown_holder(server: Endpoint) -> None:
     if server.engine == "mariadb":
         pytest.skip("its performance schema does not record metadata locks by default")
-    waiting = Thread(target=execute, args=(server, "ALTER TABLE jobs ADD COLUMN queue int"))
-    waiting.start()
-    try:
+    with waiting_for_it(server, "ALTER TABLE jobs ADD COLUMN queue int"):
         observation = wait_for_finding(server, "holds a metadata lock")
-    finally:
-        execute(server, f"XA ROLLBACK {XID}")
-        waiting.join()
     finding = finding_about(
         observation, "A transaction without a session (as a prepared XA transaction is) holds a metadata lock"
     )
