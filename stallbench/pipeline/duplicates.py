@@ -36,10 +36,10 @@ def is_duplicate() -> Column:
 
 
 def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
-    """Return a row for each execution: ``job_id, process, claimed_ns, end`` and ``end_ns``.
+    """Return a row for each execution: ``job_id, process, asked_ns, claimed_ns, end`` and ``end_ns``.
 
-    ``end`` is the event by which its process ended it: ``completed``, ``failed``, ``expired`` or ``error`` (its completion ended with an error);
-    without one, ``died`` if its process died, else ``unfinished``.
+    The claim's call lasted from ``asked_ns`` to ``claimed_ns``. ``end`` is the event by which its process ended the execution: ``completed``,
+    ``failed``, ``expired`` or ``error`` (its completion ended with an error); without one, ``died`` if its process died, else ``unfinished``.
     """
     of_one_process = Window.partitionBy("job_id", "process").orderBy("t_ns")
     claims_and_ends = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select(
@@ -47,6 +47,7 @@ def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
         "process",
         "event",
         F.col("t_ns").alias("claimed_ns"),
+        (F.col("t_ns") - F.coalesce("duration_ns", F.lit(0))).alias("asked_ns"),
         F.lead("event").over(of_one_process).alias("next"),
         F.lead("t_ns").over(of_one_process).alias("next_ns"),
     )
@@ -55,6 +56,7 @@ def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
     return claims_and_ends.filter(F.col("event") == Event.CLAIMED).select(
         "job_id",
         "process",
+        "asked_ns",
         "claimed_ns",
         F.when(has_end, F.col("next")).otherwise(without_end).alias("end"),
         F.when(has_end, F.col("next_ns")).alias("end_ns"),
@@ -73,13 +75,14 @@ def make_duplicates(jobs: DataFrame, executions: DataFrame, record: RunRecord) -
     A duplicate of a queue that promises *at least once* is excused if each execution but the last, in the order of claims, did not succeed: it
     failed, expired, ended with an error, or its process died during it. For a queue that promises *at most once*, none is excused.
     """
-    of_one_job = Window.partitionBy("job_id").orderBy("claimed_ns", "process")
-    described = executions.select(
+    ended = executions.withColumn("did_fail", F.col("end").isin([*_FAILURES, _DIED])).withColumn("order", _order_of_claims())
+    of_one_job = Window.partitionBy("job_id").orderBy("order")
+    described = ended.select(
         "job_id",
         "process",
-        F.lead("claimed_ns").over(of_one_job).isNotNull().alias("is_earlier"),
-        F.col("end").isin([*_FAILURES, _DIED]).alias("did_fail"),
-        F.struct("claimed_ns", F.concat_ws(" ", "process", _describe_end(F.col("end"))).alias("description")).alias("story"),
+        F.lead("order").over(of_one_job).isNotNull().alias("is_earlier"),
+        "did_fail",
+        F.struct("order", F.concat_ws(" ", "process", _describe_end(F.col("end"))).alias("description")).alias("story"),
     )
     judged = described.groupBy("job_id").agg(
         F.sort_array(F.collect_set("process")).alias("processes"),
@@ -100,6 +103,19 @@ def make_duplicates(jobs: DataFrame, executions: DataFrame, record: RunRecord) -
         .otherwise("its claims are not recorded")
         .alias("reason"),
     )
+
+
+def _order_of_claims() -> Column:
+    """Return by what the executions of a job are ordered, where ``did_fail`` says which did not succeed.
+
+    The server carries out a claim at any moment of its call. A client that reads the answer late records a claim after that of the worker that got
+    the job when the first one's connection was lost. So an execution that did not succeed comes before one that did if their calls allow it.
+    """
+    of_one_job = Window.partitionBy("job_id")
+    succeeded_ns = F.max(F.when(~F.col("did_fail"), F.col("claimed_ns"))).over(of_one_job)
+    may_precede = F.col("did_fail") & (F.col("asked_ns") < succeeded_ns)
+    latest_ns = F.when(may_precede, F.least("claimed_ns", succeeded_ns)).otherwise(F.col("claimed_ns"))
+    return F.struct(latest_ns.alias("latest_ns"), (~F.col("did_fail")).alias("succeeded"), "claimed_ns", "process")
 
 
 def second_completions(events: DataFrame) -> DataFrame:

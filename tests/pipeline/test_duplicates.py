@@ -13,12 +13,12 @@ from tests.pipeline.conftest import MakeTables, ReadParts, Tables
 from tests.synthetic_run import SyntheticRun
 
 ONCE, COMPLETED_TWICE, AFTER_DEATH, AFTER_FAILURE, AFTER_EXPIRY, AFTER_ERROR, AFTER_COMPLETION = range(1, 8)
-CLAIMED_TWICE_AT_ONCE, THRICE, UNRECORDED_CLAIM = range(8, 11)
+CLAIMED_TWICE_AT_ONCE, THRICE, UNRECORDED_CLAIM, READ_LATE, FAILED_AFTER_COMPLETION = range(8, 13)
 
 
 def describe_story(run: SyntheticRun) -> SyntheticRun:
     run.process("worker-2").process("worker-dead", exit_code=-9)
-    for job in range(ONCE, UNRECORDED_CLAIM + 1):
+    for job in range(ONCE, FAILED_AFTER_COMPLETION + 1):
         run.enqueue(job, at_s=0.5)
     run.execute(ONCE, at_s=1)
     # Both had it at the same time, and both finished: what Que does without its re-check.
@@ -34,6 +34,24 @@ def describe_story(run: SyntheticRun) -> SyntheticRun:
     run.claim(THRICE, at_s=7, by="worker-dead")
     run.claim(THRICE, at_s=8).event(Event.FAILED, at_s=8.1, by="worker-1", job=THRICE).execute(THRICE, at_s=9, by="worker-2")
     run.complete(UNRECORDED_CLAIM, at_s=9).complete(UNRECORDED_CLAIM, at_s=9.5)
+    # The backend of worker-1 was terminated before it had read which job it got; meanwhile worker-2 was given that job.
+    run.execute(READ_LATE, at_s=10, by="worker-2").claim(READ_LATE, at_s=10.004, took_ms=10)
+    run.event(
+        Event.ERROR,
+        at_s=10.006,
+        by="worker-1",
+        job=READ_LATE,
+        detail="OperationalError in complete: server closed the connection",
+    )
+    # Here worker-1 asked when worker-2 had the job already, so this claim was certainly the second.
+    run.execute(FAILED_AFTER_COMPLETION, at_s=11, by="worker-2").claim(FAILED_AFTER_COMPLETION, at_s=11.004, took_ms=3)
+    run.event(
+        Event.ERROR,
+        at_s=11.006,
+        by="worker-1",
+        job=FAILED_AFTER_COMPLETION,
+        detail="OperationalError in complete: server closed the connection",
+    )
     return run
 
 
@@ -59,6 +77,8 @@ def test_only_jobs_that_were_executed_or_completed_again_are_listed(duplicates: 
         CLAIMED_TWICE_AT_ONCE,
         THRICE,
         UNRECORDED_CLAIM,
+        READ_LATE,
+        FAILED_AFTER_COMPLETION,
     }
 
 
@@ -70,6 +90,7 @@ def test_only_jobs_that_were_executed_or_completed_again_are_listed(duplicates: 
         (AFTER_EXPIRY, "worker-1 had it until the claim expired"),
         (AFTER_ERROR, "worker-1 could not complete it"),
         (THRICE, "worker-dead died with it; worker-1 failed at it"),
+        (READ_LATE, "worker-1 could not complete it"),
     ],
 )
 def test_at_least_once_allows_re_execution_after_a_failure(duplicates: pd.DataFrame, job: int, reason: str) -> None:
@@ -84,6 +105,7 @@ def test_at_least_once_allows_re_execution_after_a_failure(duplicates: pd.DataFr
         (AFTER_COMPLETION, "worker-1 had completed it"),
         (CLAIMED_TWICE_AT_ONCE, "worker-1 had not finished it"),
         (UNRECORDED_CLAIM, "its claims are not recorded"),
+        (FAILED_AFTER_COMPLETION, "worker-2 had completed it"),
     ],
 )
 def test_nothing_excuses_a_second_execution_of_what_went_well(duplicates: pd.DataFrame, job: int, reason: str) -> None:
@@ -107,5 +129,5 @@ def test_at_most_once_has_no_excuse(read_parts: ReadParts, tmp_path: Path) -> No
     parts = read_parts(describe_story(run).write())
     executions = find_executions(parts.records.events, parts.record)
     duplicates = make_duplicates(parts.jobs, executions, parts.record).toPandas()
-    assert len(duplicates) == 9
+    assert len(duplicates) == 11
     assert not duplicates.excused.any()
