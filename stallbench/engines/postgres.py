@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import AdaptContext, Buffer
 from psycopg.types.string import TextLoader
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
@@ -51,7 +52,29 @@ def connect(endpoint: Endpoint, name: str) -> Connection:
         connection.prepare_threshold = None
     for kind in ("json", "jsonb"):
         connection.adapters.register_loader(kind, TextLoader)
+    if connection.info.encoding == "ascii":
+        read_any_text(connection)
     return connection
+
+
+class _AnyTextLoader(TextLoader):
+    """Text whose bytes may not be valid in the connection's encoding, or of which no encoding is known: then UTF-8 is the likely one."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        self._known = self._encoding or "utf-8"
+
+    def load(self, data: Buffer) -> str:
+        return str(data, self._known, "replace")
+
+
+def read_any_text(connection: Connection) -> None:
+    """Return text from now on whatever its bytes are, with a replacement character for each part that is not valid.
+
+    Without this, psycopg returns bytes from a database without an encoding (SQL_ASCII), where the server does not know the encoding of any text.
+    """
+    for kind in ("text", "varchar", "bpchar", "name", '"char"', "json", "jsonb", 0):
+        connection.adapters.register_loader(kind, _AnyTextLoader)
 
 
 class PostgresDriver(Driver):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.types.numeric import FloatLoader
 
-from stallbench.engines.postgres import DRIVER, Connection
+from stallbench.engines.postgres import DRIVER, Connection, read_any_text
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.observer import ServerGoneError
@@ -240,6 +240,7 @@ class ReadOnlySession:
             options=options or None,
         )
         connection.adapters.register_loader("numeric", FloatLoader)
+        read_any_text(connection)
         return connection
 
 

@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 
 from stallbench.observe.formatting import format_age, quote_text, shorten_text
 
+# The server keeps the bytes that a statement had in its own database, and an error ends the query that reads them in another encoding.
 _DETAILS = """
-SELECT pid, coalesce(backend_type, ''), coalesce(usename, ''), coalesce(datname, ''), coalesce(application_name, ''),
+SELECT pid, coalesce(backend_type, ''), coalesce(usename, ''), coalesce(pg_stat_activity.datname, ''), coalesce(application_name, ''),
   coalesce(host(client_addr), CASE WHEN backend_type = 'client backend' THEN 'local' END, ''),
   coalesce(state, ''), coalesce(wait_event, ''),
   extract(epoch FROM clock_timestamp() - xact_start)::float8, extract(epoch FROM clock_timestamp() - state_change)::float8,
-  left(query, 200)
-FROM pg_stat_activity
+  CASE WHEN (pg_encoding_to_char(encoding) = getdatabaseencoding()) IS NOT FALSE
+      OR getdatabaseencoding() = 'SQL_ASCII' OR query = '<insufficient privilege>'
+    THEN left(query, 200)
+    ELSE '<not shown: it is in ' || pg_encoding_to_char(encoding) || '>' END
+FROM pg_stat_activity LEFT JOIN pg_database ON pg_database.oid = datid
 WHERE pid = ANY(%s)
 """
 _HIDDEN = "<insufficient privilege>"
