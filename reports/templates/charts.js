@@ -4,6 +4,8 @@ const stallbenchCharts = (function () {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue("--" + name).trim();
   const LEFT = 64;
+  const RIGHT = 20;
+  const NAMES = 16;
   const DECADES = [0.01, 0.1, 1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7];
 
   const short = (value) => {
@@ -14,15 +16,29 @@ const stallbenchCharts = (function () {
     return size >= 100 ? value.toFixed(0) : size >= 1 ? String(+value.toFixed(1)) : String(+value.toPrecision(2));
   };
 
+  // As many decimals as the distance of two ticks needs: neighbours never have the same label.
+  const tick = (value, step) => {
+    const [unit, suffix] = Math.abs(value) >= 1e6 ? [1e6, "M"] : Math.abs(value) >= 1e4 ? [1e3, "k"] : [1, ""];
+    const decimals = (String(+(step / unit).toPrecision(3)).split(".")[1] || "").length;
+    return value === 0 ? "0" : (value / unit).toFixed(decimals) + suffix;
+  };
+
   const endOf = (data) => (data.t_s.length ? data.t_s[data.t_s.length - 1] + 1 : 1);
 
-  // Phases and what held the database back, drawn behind the curves.
+  // A curve has no line through a value without neighbours, such as the only cycle of a soak: it needs a point to be seen.
+  const alone = (u, series) => {
+    const values = u.data[series];
+    const missing = (at) => values[at] === null || values[at] === undefined;
+    return values.flatMap((value, at) => (!missing(at) && missing(at - 1) && missing(at + 1) ? [at] : []));
+  };
+
+  // Phases and what held the database back, drawn behind the curves. Names are above, where no grid line or curve crosses them.
   const drawBands = (u, named, data, end) => {
     const { ctx, bbox } = u;
     const ratio = devicePixelRatio || 1;
     ctx.save();
     ctx.beginPath();
-    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.rect(bbox.left, 0, bbox.width, bbox.top + bbox.height);
     ctx.clip();
     data.phases.forEach((phase, index) => {
       const from = u.valToPos(phase.from_s, "x", true);
@@ -34,8 +50,8 @@ const stallbenchCharts = (function () {
       if (named) {
         ctx.fillStyle = colour("muted");
         ctx.font = 11 * ratio + "px system-ui, sans-serif";
-        ctx.textBaseline = "top";
-        if (ctx.measureText(phase.name).width + 6 * ratio < to - from) ctx.fillText(phase.name, from + 4 * ratio, bbox.top + 3 * ratio);
+        ctx.textBaseline = "bottom";
+        if (ctx.measureText(phase.name).width + 6 * ratio < to - from) ctx.fillText(phase.name, from + 4 * ratio, bbox.top - 2 * ratio);
       }
     });
     ctx.fillStyle = colour("held");
@@ -79,6 +95,7 @@ const stallbenchCharts = (function () {
         figure.append("no data");
         return;
       }
+      const named = index === 0;
       const last = index === charts.length - 1;
       const axis = { stroke: colour("muted"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, font: "11px system-ui, sans-serif" };
       const show = (u) => keys.forEach((key, n) => {
@@ -87,8 +104,8 @@ const stallbenchCharts = (function () {
       });
       plots.push(new uPlot({
         width: widthOf(),
-        height: (chart.height || 118) + (last ? 32 : 0),
-        padding: [6, 8, 0, 0],
+        height: (chart.height || 118) + (named ? NAMES - 6 : 0) + (last ? 32 : 0),
+        padding: [named ? NAMES : 6, RIGHT, 0, 0],
         cursor: { sync: { key: sync.key }, points: { size: 6 }, drag: { x: true, y: false } },
         scales: { x: { time: false, range: () => [0, end] }, y: chart.log ? { distr: 3 } : { range: (u, low, high) => (chart.close ? closeRange(low, high) : [0, high > 0 ? high * 1.08 : 1]) } },
         axes: [
@@ -96,16 +113,16 @@ const stallbenchCharts = (function () {
           {
             ...axis,
             size: LEFT,
-            values: (u, ticks) => ticks.map((t) => (t === null ? "" : short(t))),
+            values: (u, ticks, axis, space, step) => ticks.map((t) => (t === null ? "" : chart.log ? short(t) : tick(t, step))),
             ...(chart.log && { splits: (u, axis, low, high) => DECADES.filter((t) => t >= low && t <= high) }),
           },
         ],
-        series: [{}, ...chart.series.map(({ label, hue, dash }) => ({ label, stroke: colour(hue), dash, width: 1.6, points: { show: false }, spanGaps: false }))],
-        hooks: { drawClear: [(u) => drawBands(u, index === 0, data, end)], setCursor: [show] },
+        series: [{}, ...chart.series.map(({ label, hue, dash }) => ({ label, stroke: colour(hue), dash, width: 1.6, points: { show: true, size: 5, fill: colour(hue), filter: alone }, spanGaps: false }))],
+        hooks: { drawClear: [(u) => drawBands(u, named, data, end)], setCursor: [show] },
       }, [data.t_s, ...columns], figure));
     });
     addEventListener("resize", () => plots.forEach((plot) => plot.setSize({ width: widthOf(), height: plot.height })));
   };
 
-  return { LEFT, draw, endOf };
+  return { LEFT, RIGHT, draw, endOf };
 })();

@@ -2,7 +2,7 @@
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const box = document.getElementById("charts");
-  const { LEFT, draw, endOf } = stallbenchCharts;
+  const { LEFT, RIGHT, draw, endOf } = stallbenchCharts;
   const end = endOf(data);
 
   const withValues = ({ column, label, hue }) => ({ label, hue, values: data.columns[column] });
@@ -15,7 +15,7 @@
     const bars = document.createElement("div");
     bars.className = "bars";
     bars.style.marginLeft = LEFT + "px";
-    bars.style.marginRight = "8px";
+    bars.style.marginRight = RIGHT + "px";
     data.holders.forEach((holder) => {
       const row = document.createElement("div");
       row.className = "row";

@@ -94,6 +94,22 @@ def test_the_curves_have_a_point_for_each_cycle_and_a_gap_between_servers(tmp_pa
     ]
 
 
+def test_one_cycle_has_no_drift_and_the_page_says_why(tmp_path: Path) -> None:
+    record = SoakRecord(
+        id="made-up-soak",
+        bench=describe_bench(),
+        scenario=read_scenario("longtx-again"),
+        for_s=60,
+        keep=2,
+        is_external=False,
+        cycles=(make_cycle(1),),
+        bound_bytes=10 * 2**30,
+    )
+    make_pages(SoakFolder(tmp_path), record, find_drifts(record), is_running=False)
+    for name in ("report.html", "summary.md"):
+        assert "A slope needs two cycles on the same servers." in (tmp_path / name).read_text()
+
+
 @pytest.mark.parametrize("has_record", [True, False])
 def test_the_host_is_that_of_the_first_cycle_whose_record_exists(tmp_path: Path, has_record: bool) -> None:
     make_soak(tmp_path)
