@@ -23,13 +23,26 @@ const stallbenchCharts = (function () {
     return value === 0 ? "0" : (value / unit).toFixed(decimals) + suffix;
   };
 
-  const endOf = (data) => (data.t_s.length ? data.t_s[data.t_s.length - 1] + 1 : 1);
+  // The last phase may go on after the last value, if nothing could be read any more.
+  const endOf = (data) => Math.max(data.t_s.length ? data.t_s[data.t_s.length - 1] + 1 : 1, ...data.phases.map((phase) => phase.to_s || 0));
 
-  // A curve has no line through a value without neighbours, such as the only cycle of a soak: it needs a point to be seen.
+  const places = (values) => values.flatMap((value, at) => (value === null || value === undefined ? [] : [at]));
+  // How far apart two values may be that a line connects: neighbours, or what is usual in a curve of which not every second has a value.
+  const reachOf = (values) => {
+    const at = places(values);
+    const steps = at.slice(1).map((place, n) => place - at[n]).sort((a, b) => a - b);
+    const usual = steps.length ? steps[Math.floor(steps.length / 2)] : 1;
+    return usual > 1 ? 2.5 * usual : 1;
+  };
+  const gapsOf = (u, series) => {
+    const at = places(u.data[series]), reach = reachOf(u.data[series]);
+    const along = (place) => u.valToPos(u.data[0][place], "x", true);
+    return at.slice(1).flatMap((place, n) => (place - at[n] > reach ? [[along(at[n]), along(place)]] : []));
+  };
+  // No line leads to a value that has no other near it, such as the only cycle of a soak: it needs a point to be seen.
   const alone = (u, series) => {
-    const values = u.data[series];
-    const missing = (at) => values[at] === null || values[at] === undefined;
-    return values.flatMap((value, at) => (!missing(at) && missing(at - 1) && missing(at + 1) ? [at] : []));
+    const at = places(u.data[series]), reach = reachOf(u.data[series]);
+    return at.filter((place, n) => !(place - at[n - 1] <= reach) && !(at[n + 1] - place <= reach));
   };
 
   // Phases and what held the database back, drawn behind the curves. Names are above, where no grid line or curve crosses them.
@@ -117,7 +130,7 @@ const stallbenchCharts = (function () {
             ...(chart.log && { splits: (u, axis, low, high) => DECADES.filter((t) => t >= low && t <= high) }),
           },
         ],
-        series: [{}, ...chart.series.map(({ label, hue, dash }) => ({ label, stroke: colour(hue), dash, width: 1.6, points: { show: true, size: 5, fill: colour(hue), filter: alone }, spanGaps: false }))],
+        series: [{}, ...chart.series.map(({ label, hue, dash }) => ({ label, stroke: colour(hue), dash, width: 1.6, points: { show: true, size: 5, fill: colour(hue), filter: alone }, spanGaps: false, gaps: gapsOf }))],
         hooks: { drawClear: [(u) => drawBands(u, named, data, end)], setCursor: [show] },
       }, [data.t_s, ...columns], figure));
     });

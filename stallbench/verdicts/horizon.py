@@ -187,11 +187,12 @@ def describe_holders(holders: Sequence[HolderStay]) -> str:
     """Describe the holder that was the oldest for longest, and name the others."""
     oldest, *others = holders
     age = [
-        f"{oldest.age_s:.0f} s" if oldest.age_s is not None else "",
+        f"{oldest.age_s:,.0f} s" if oldest.age_s is not None else "",
         f"{oldest.age_xids:,} transactions" if oldest.age_xids else "",
     ]
     up_to = f", for up to {' and '.join(part for part in age if part)}" if any(age) else ""
-    described = f"From {oldest.from_s:.0f} s to {oldest.to_s:.0f} s {oldest.name} ({oldest.description}) held the horizon{up_to}."
+    since = f"{oldest.from_s:.0f} s" if oldest.from_s > -0.5 else f"{-oldest.from_s:,.0f} s before the first phase"
+    described = f"From {since} to {oldest.to_s:.0f} s {oldest.name} ({oldest.description}) held the horizon{up_to}."
     if others:
         named = ", ".join(f"{other.name} on {other.server} ({other.from_s:.0f} to {other.to_s:.0f} s)" for other in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""

@@ -74,6 +74,13 @@ def test_every_kind_of_holder_is_described_as_what_it_is(tmp_path: Path, known: 
     assert named in attribute(make_run(tmp_path, holders=holders(holder(**known)))).sentence
 
 
+def test_a_holder_that_is_older_than_the_run_has_no_negative_time(tmp_path: Path) -> None:
+    older = holder(from_s=-1613.4, to_s=60.0, max_age_s=1673.4)
+    sentence = attribute(make_run(tmp_path, holders=holders(older))).sentence
+    assert sentence.startswith("From 1,613 s before the first phase to 60 s psql (")
+    assert "held the horizon, for up to 1,673 s and 12,345 transactions." in sentence
+
+
 def test_of_several_holders_the_one_that_was_the_oldest_for_longest_is_first(tmp_path: Path) -> None:
     behind = holder(holder="1:1", application="report", oldest_s=0.0)
     attribution = attribute(make_run(tmp_path, holders=holders(behind, holder())))
