@@ -73,6 +73,8 @@ def measure_capacity(
     Uses servers like those of the run, which are stopped afterwards, or ``external_servers``. The records are kept below ``runs`` during the
     measurement, and afterwards only if it fails. Raises `NotCarriedOutError`.
     """
+    # The measurement shows nothing on the screen, but an installation may take minutes and is not a part of it.
+    find_queue(scenario.queue.kind).require_programs(say)
     say(f"measuring what {scenario.workers.count} workers can do: {_measured_s(scenario):.0f} s on a full queue")
     jobs = count_jobs_at_first(scenario)
     for repeats_left in range(_MOST_REPEATS, -1, -1):

@@ -14,6 +14,7 @@ from stallbench.comparison.plan import make_plan
 from stallbench.comparison.record import begin_comparison
 from stallbench.comparison.report import format_command
 from stallbench.errors import NotCarriedOutError
+from stallbench.queues import find_queue
 from stallbench.run import capacity as capacity_module
 from stallbench.run.capacity import find_backlog_s, find_larger_backlog, measure_capacity, read_capacity, with_measured_load
 from stallbench.run.folder import RunFolder
@@ -261,6 +262,23 @@ def test_a_queue_that_is_empty_too_early_is_measured_again_with_more_jobs(
     assert backlogs == [2_002, 50_000], "at most 50 000 jobs"
     assert said[1] == "the queue was empty after 0.2 s; measuring again with 50,000 jobs instead of 2,002"
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == [], "the records of a measurement are removed"
+
+
+def test_what_the_queue_needs_is_installed_before_the_measurement_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def open_run(*_: object, **__: object) -> Iterator[SimpleNamespace]:
+        raise NotCarriedOutError("this is a test")
+        yield
+
+    monkeypatch.setattr(capacity_module, "open_run", open_run)
+    scenario = read(tmp_path, SHARE)
+    monkeypatch.setattr(find_queue(scenario.queue.kind), "require_programs", lambda say: say("installing it, once"))
+    said: list[str] = []
+    with pytest.raises(NotCarriedOutError, match="this is a test"):
+        measure_capacity(scenario, said.append, tmp_path)
+    assert said == ["installing it, once", "measuring what 2 workers can do: 4 s on a full queue"]
 
 
 def test_a_larger_backlog_lasts_for_the_measurement() -> None:
