@@ -116,6 +116,9 @@ def print_verdict(verdict: Verdict, report: str) -> None:
     """Print all findings, the verdict with its reason, the attribution, and the path of the report."""
     console = print_findings(verdict)
     console.print(escape(verdict.attribution.sentence))
+    if verdict.attribution.sentence.startswith("From "):
+        # The times at the beginning of the lines above count from the start of the command.
+        console.print("(seconds since the first phase began, as in the report)")
     console.print(f"report: {report}")
 
 

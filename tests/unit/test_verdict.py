@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from stallbench.run.record import parse_record
+from stallbench.run.view import print_verdict
 from stallbench.verdicts import Finding, RunTables, find_checks, judge
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Severity
@@ -41,6 +42,15 @@ def test_info_alone_is_no_reason_to_pass_a_run_that_broke_off(tmp_path: Path) ->
     record = parse_record(json.dumps(make_record(status="aborted", reason="Ctrl-C")), "made up")
     verdict = decide(record, [only_info], Attribution(sentence="", holders=(), trend=None))
     assert verdict.verdict == "unknown"
+
+
+def test_the_terminal_says_from_when_the_times_of_the_attribution_count(capsys: pytest.CaptureFixture[str]) -> None:
+    record = parse_record(json.dumps(make_record()), "made up")
+    said = {}
+    for sentence in ("From 11 s to 65 s psql held the horizon.", "Nothing held the horizon for longer than a second."):
+        print_verdict(decide(record, [], Attribution(sentence=sentence, holders=(), trend=None)), "report.html")
+        said[sentence] = "(seconds since the first phase began, as in the report)" in capsys.readouterr().out.splitlines()
+    assert list(said.values()) == [True, False]
 
 
 def test_the_worst_finding_is_stated_first(tmp_path: Path) -> None:
