@@ -50,10 +50,11 @@ def connect(endpoint: Endpoint, name: str) -> Connection:
     )
     if not endpoint.prepared_statements:
         connection.prepare_threshold = None
-    for kind in ("json", "jsonb"):
-        connection.adapters.register_loader(kind, TextLoader)
-    if connection.info.encoding == "ascii":
+    has_no_encoding = connection.info.encoding == "ascii"
+    if has_no_encoding:
         read_any_text(connection)
+    for kind in ("json", "jsonb"):
+        connection.adapters.register_loader(kind, _AnyTextLoader if has_no_encoding else TextLoader)
     return connection
 
 
@@ -73,7 +74,7 @@ def read_any_text(connection: Connection) -> None:
 
     Without this, psycopg returns bytes from a database without an encoding (SQL_ASCII), where the server does not know the encoding of any text.
     """
-    for kind in ("text", "varchar", "bpchar", "name", '"char"', "json", "jsonb", 0):
+    for kind in ("text", "varchar", "bpchar", "name", '"char"', 0):  # 0: every type that has no loader of its own
         connection.adapters.register_loader(kind, _AnyTextLoader)
 
 
