@@ -35,7 +35,7 @@ class Recording < Delayed::Plugin
     if succeeded
       recorder.write("completed", number, attempt)
     elsif error.is_a?(ActiveRecord::ActiveRecordError)
-      recorder.write("error", number, attempt, "#{code_of(error)} in complete: #{error.message}")
+      recorder.write("error", number, attempt, "#{Stallbench.code_of(error)} in complete: #{error.message}")
     else
       recorder.write("failed", number, attempt, error.message)
     end
@@ -44,17 +44,9 @@ class Recording < Delayed::Plugin
   # delayed_job calls `recover_from` of its record class after an error in a claim.
   module Claims
     def recover_from(error)
-      Recording.recorder.write("error", "", "", "#{code_of(error)} in claim: #{error.message}")
+      Recording.recorder.write("error", "", "", "#{Stallbench.code_of(error)} in claim: #{error.message}")
     end
   end
-end
-
-def code_of(error)
-  cause = error.cause || error
-  return cause.error_number if cause.respond_to?(:error_number) && cause.error_number
-
-  sqlstate = cause.result&.error_field(PG::Result::PG_DIAG_SQLSTATE) if cause.respond_to?(:result)
-  sqlstate || cause.class.name.split("::").last
 end
 
 def connect(document)
@@ -84,7 +76,7 @@ end
 
 def produce(document)
   connect(document)
-  Stallbench.serve_batches(method(:code_of)) do |jobs|
+  Stallbench.serve_batches do |jobs|
     ActiveRecord::Base.transaction do
       jobs.each { |job| Delayed::Job.enqueue(BenchJob.new(*job.values_at("n", "sum", "payload"))) }
     end

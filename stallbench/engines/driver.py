@@ -63,7 +63,10 @@ class Driver(ABC):
         return type(error).__name__
 
     def make_error(self, code: str, message: str) -> Exception:
-        """Return one of `errors` with an error's ``code`` and ``message``, as a process in another language reported it."""
+        """Return one of `errors` with an error's ``code`` and ``message``, as a process in another language reported it.
+
+        Of the engines on which libraries run, `code` then returns ``code``, whatever it is.
+        """
         return self.errors[0](f"{code}: {message}" if code else message)
 
     def describe(self, error: Exception) -> str:

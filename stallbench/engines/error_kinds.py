@@ -1,7 +1,9 @@
 """Kinds of errors, across engines: which codes mean a lost connection, a deadlock, a full disk.
 
 A code is what `Driver.code` returns: an SQLSTATE (PostgreSQL), an error number (MariaDB, MySQL, Aerospike), a name (SQLite), or the name of
-the driver's class if the engine gives no code. The codes of different engines do not overlap, so a code identifies the kind.
+the driver's class if the engine gives no code. The codes of different engines do not overlap, so a code identifies the kind. The producer of a
+library or an application reports a code, too, or the name of any class of its language: only names that drivers have for errors of the connection
+count as such.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from enum import StrEnum
 
 CONNECT = "connect"
 """The operation that opens a connection."""
+
+NO_ANSWER_CODE = "NoAnswer"
+"""The producer of a library or an application did not answer a batch in time."""
 
 DEADLOCK_CODES = frozenset({"1213", "40P01"})
 """What InnoDB and PostgreSQL call a deadlock."""
@@ -53,6 +58,27 @@ class ErrorKind(StrEnum):
     """A limit of the server itself, such as PostgreSQL's transaction ids."""
     VALUE_OUT_OF_RANGE = "value out of range"
     """A column cannot hold the value, like a counter of attempts."""
+    NO_ANSWER = "no answer"
+    """A library's producer did not answer: it may wait for the server or for a lock, or repeat what the server refuses."""
+
+
+_LOST_IN_OTHER_PROCESSES = (
+    *("ConnectionResetError", "ConnectionAbortedError", "BrokenPipeError"),  # Python
+    *("ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT"),  # Node
+    *("ConnectionBad", "UnableToSend", "ConnectionFailed"),  # Ruby: pg, Active Record
+    *("SQLRecoverableException", "SQLNonTransientConnectionException"),  # JDBC
+    *("*pgconn.connLockError", "*net.OpError"),  # Go: pgx's "conn closed", and the network
+)
+"""Names of errors, without a code of the server, by which drivers in other processes report a lost connection; some also one that cannot be opened."""
+
+_CANNOT_CONNECT_IN_OTHER_PROCESSES = (
+    *("ConnectionRefusedError", "PoolTimeout"),  # Python: the language, psycopg_pool
+    *("ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "ENOTFOUND"),
+    *("ConnectionNotEstablished", "ConnectionTimeoutError"),
+    "SQLTransientConnectionException",  # HikariCP: no connection in time
+    "*pgconn.ConnectError",
+)
+"""The same of a connection that cannot be opened, or that a pool of connections could not give in time."""
 
 
 _CODES: Mapping[ErrorKind, Collection[str]] = {
@@ -62,12 +88,14 @@ _CODES: Mapping[ErrorKind, Collection[str]] = {
         "1317",  # the statement was killed: in MySQL also the last answer to a session that was killed
         *("ConnectionError", "TimeoutError", "ConnectionLostError"),
         *("9", "11", "-10"),
+        *_LOST_IN_OTHER_PROCESSES,
     ),
     ErrorKind.CANNOT_CONNECT: (
         *TOO_MANY_CONNECTIONS_CODES,
         *("08001", "08004", "57P03", "ConnectionTimeout"),
         *("2002", "2003"),
         *("BusyLoadingError", "MaxConnectionsError"),
+        *_CANNOT_CONNECT_IN_OTHER_PROCESSES,
     ),
     ErrorKind.SESSION_STATE_LOST: ("08P01", "26000", "34000", "42P05", "1243", "NoScriptError"),
     ErrorKind.READ_ONLY: ("25006", "1290", "1836", "ReadOnlyError"),
@@ -77,7 +105,11 @@ _CODES: Mapping[ErrorKind, Collection[str]] = {
     ErrorKind.DISK_FULL: ("53100", "1021", "1114", "SQLITE_FULL"),
     ErrorKind.LIMIT_REACHED: ("54000",),
     ErrorKind.VALUE_OUT_OF_RANGE: ("22003", "1264"),
+    ErrorKind.NO_ANSWER: (NO_ANSWER_CODE,),
 }
+WAITS_FOR_SERVER = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.LOCK_TIMEOUT})
+"""What makes a client wait: a fault that explains one of these explains `ErrorKind.NO_ANSWER`, too."""
+
 _KINDS = {code: kind for kind, codes in _CODES.items() for code in codes}
 
 

@@ -63,15 +63,13 @@ class MySQLDriver(Driver):
         return f"MYSQL_PWD={password} mysql -h {endpoint.host} -P {endpoint.port} -u {endpoint.user or 'me'} {endpoint.database}"
 
     def code(self, error: Exception) -> str:
-        """Return the server's or the client library's error number, like ``1213``."""
-        number = error.args[0] if error.args else None
-        return str(number) if isinstance(number, int) and number else type(error).__name__
+        """Return the server's or the client library's error number, like ``1213``, or the code of `make_error`."""
+        number = error.args[0] if len(error.args) > 1 or isinstance(next(iter(error.args), None), int) else None
+        return str(number or type(error).__name__)
 
     def make_error(self, code: str, message: str) -> Exception:
-        """Return an error with a server's number; without one if the code is none."""
-        return pymysql.OperationalError(
-            int(code) if code.isdecimal() else 0, message if code.isdecimal() else f"{code}: {message}"
-        )
+        """Return an error with the code in the place of the number, as a text: an SQLSTATE like ``08001`` is no number."""
+        return pymysql.DatabaseError(code, message)
 
     def describe(self, error: Exception) -> str:
         """Return the message without the error number."""

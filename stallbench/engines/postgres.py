@@ -134,11 +134,13 @@ class PostgresDriver(Driver):
         return POSTGRES_TOO_MANY_CONNECTIONS if is_full else type(error).__name__
 
     def make_error(self, code: str, message: str) -> Exception:
-        """Return the error of an SQLSTATE; `psycopg.OperationalError` for any other code."""
+        """Return the error of an SQLSTATE; for any other code, one that has it in the place of the SQLSTATE."""
         try:
             return psycopg.errors.lookup(code)(message)
         except KeyError:
-            return psycopg.OperationalError(f"{code}: {message}" if code else message)
+            error = psycopg.DatabaseError(message)
+            error.sqlstate = code
+            return error
 
     def describe(self, error: Exception) -> str:
         """Return the server's own message, if it sent one."""

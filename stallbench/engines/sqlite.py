@@ -49,7 +49,7 @@ class SQLiteDriver(Driver):
 
     def make_error(self, code: str, message: str) -> Exception:
         """Return an error whose `code` is ``code``."""
-        error = sqlite3.OperationalError(f"{code}: {message}")
+        error = sqlite3.DatabaseError(message)
         error.sqlite_errorname = code
         return error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from typing import IO, Any
 
 import psutil
 
+from stallbench.engines.error_kinds import NO_ANSWER_CODE
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries.definition import Library
 from stallbench.libraries.installation import command_of, environment_of
@@ -31,13 +33,17 @@ _END_S = 5.0
 _READ_BYTES = 65_536
 _LAST_BYTES = 4096
 _LAST_LINES = 8
+_ENDED_CODE = "ProducerEnded"
+_UNNAMED_CODE = "Error"
+_PARTS_CODE = re.compile(r"[\s:,]+")
+"""What a code cannot contain in an event log, where it is followed by its operation: ``PG::ConnectionBad``."""
 
 
 class AdapterError(Exception):
     """The adapter answered with an error, or did not answer."""
 
-    def __init__(self, message: str, code: str = "") -> None:
-        """Keep the error's code: an SQLSTATE, or the library's own code; empty if the adapter did not answer."""
+    def __init__(self, message: str, code: str) -> None:
+        """Keep the error's code: an SQLSTATE, the adapter's own code, `_ENDED_CODE`, or `NO_ANSWER_CODE`."""
         super().__init__(message)
         self.code = code
 
@@ -125,7 +131,7 @@ class AdapterProducer:
         if "refused" in answer:
             raise JobsRefusedError(str(answer["refused"]))
         if not answer.get("ok"):
-            raise AdapterError(str(answer["message"]), str(answer["error"]))
+            raise AdapterError(str(answer["message"]), _PARTS_CODE.sub(".", str(answer["error"])) or _UNNAMED_CODE)
 
     def end(self) -> None:
         """Close its input, so that it ends; kill it (SIGKILL) if it has not ended a few seconds later. A second call does nothing."""
@@ -160,7 +166,7 @@ class AdapterProducer:
             self._process.stdin.flush()
         except BrokenPipeError:
             self._await_end()
-            raise AdapterError(self._describe_end()) from None
+            raise AdapterError(self._describe_end(), _ENDED_CODE) from None
 
     def _read(self, is_awaited: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Return the next message that the bench waits for. All other lines are the library's own output, which goes to the log."""
@@ -178,11 +184,11 @@ class AdapterProducer:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0 or not selector.select(left_s):
                     self._kill()
-                    raise AdapterError(f"the producer of {self._title} did not answer within {_ANSWER_S:.0f} s")
+                    raise AdapterError(f"the producer of {self._title} did not answer within {_ANSWER_S:.0f} s", NO_ANSWER_CODE)
                 received = os.read(self._process.stdout.fileno(), _READ_BYTES)
                 if not received:
                     self._await_end()
-                    raise AdapterError(self._describe_end())
+                    raise AdapterError(self._describe_end(), _ENDED_CODE)
                 self._received += received
 
     def _describe_end(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.engines.error_kinds import ErrorKind, find_error_kind
+from stallbench.engines.error_kinds import WAITS_FOR_SERVER, ErrorKind, find_error_kind
 from stallbench.faults import find_faults
 from stallbench.measures import split_metric
 from stallbench.pipeline.call_errors import compute_grace_s
@@ -104,7 +104,13 @@ def find_unexplained(run: RunTables) -> pd.DataFrame:
 def _list_kinds_by_fault(record: RunRecord) -> dict[str, frozenset[ErrorKind]]:
     """Return which kinds of errors each fault explains, by its name; none if its kind is no longer installed."""
     kinds = find_faults()
-    return {fault.name: kinds[fault.kind].list_explained_errors(fault.options) for fault in record.faults if fault.kind in kinds}
+    by_fault = {
+        fault.name: kinds[fault.kind].list_explained_errors(fault.options) for fault in record.faults if fault.kind in kinds
+    }
+    return {
+        name: explained | ({ErrorKind.NO_ANSWER} if explained & WAITS_FOR_SERVER else set())
+        for name, explained in by_fault.items()
+    }
 
 
 def _list_judged(record: RunRecord) -> dict[str | None, list[_Judged]]:

@@ -17,10 +17,11 @@ from typing import Any
 import psutil
 import pytest
 
+from stallbench.engines.error_kinds import find_error_kind
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, read_announced_job, start_job_fault
 from stallbench.libraries import find_libraries
-from stallbench.records.events import EventRecord, read_events
+from stallbench.records.events import ENQUEUE, EventRecord, format_error, parse_error, read_events
 from tests.error_details import split_error
 from tests.libraries.probes import CONTRACT, PROBES, ProbeCommand
 from tests.waiting import wait_for
@@ -120,6 +121,14 @@ def test_a_batch_that_the_adapter_refuses_is_answered_with_its_reason_and_the_ne
     assert probe.execute(make_job(1, "full")) == {"refused": "the queue is full"}
     assert probe.execute(make_job(2)) == {"ok": True}
     assert {event.job_id for event in probe.events()} == {2}
+
+
+def test_the_code_of_a_failed_batch_is_one_word_and_not_one_of_the_connection(probe: Probe) -> None:
+    """In an event log it is followed by the operation, so a name like ``Shop::Closed`` is reported without the module."""
+    start_job_fault(probe.job_faults, "failing-1", JobFault(on="workers", fails=True))
+    code = probe.execute(make_job(1))["error"]
+    assert parse_error(format_error(code, ENQUEUE, "")) == (code, ENQUEUE)
+    assert find_error_kind(code, ENQUEUE) is None
 
 
 def test_a_text_of_several_lines_with_commas_stays_one_record(probe: Probe) -> None:

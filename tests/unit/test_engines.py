@@ -26,12 +26,16 @@ def test_every_engine_has_a_driver_whose_errors_are_known(engine: str) -> None:
     assert set(driver.errors) <= set(loaded_errors())
 
 
-@pytest.mark.parametrize("code", ["SQLITE_BUSY", "SQLITE_FULL"])
-def test_an_error_on_sqlite_that_another_process_reports_keeps_its_code(code: str) -> None:
-    driver = driver_of("sqlite")
-    error = driver.make_error(code, "database is locked")
+@pytest.mark.parametrize("engine", ["postgres", "mariadb", "mysql", "sqlite"])
+@pytest.mark.parametrize(
+    "code", ["40001", "P0100", "08001", "1213", "SQLITE_BUSY", "ECONNRESET", "ShopIsClosedError", "*errors.errorString"]
+)
+def test_an_error_that_another_process_reports_keeps_its_code_and_its_message(engine: str, code: str) -> None:
+    driver = driver_of(engine)
+    error = driver.make_error(code, "the shop is closed")
     assert isinstance(error, driver.errors)
     assert driver.code(error) == code
+    assert "the shop is closed" in driver.describe(error)
 
 
 @pytest.mark.parametrize("engine", NAMES)

@@ -47,6 +47,11 @@ def record_with_fault(kind: str, phase: str) -> dict[str, Any]:
     ("fault", "kind", "result"),
     [
         ("timeout", "OperationalError", "pass"),
+        ("timeout", "NoAnswer", "pass"),
+        ("alter_table", "NoAnswer", "pass"),
+        ("kill", "NoAnswer", "fail"),
+        ("timeout", "ShopIsClosedError", "fail"),
+        ("timeout", "ProducerEnded", "fail"),
         ("timeout", "40P01", "fail"),
         ("timeout", "23505", "fail"),
         ("alter_table", "55P03", "pass"),

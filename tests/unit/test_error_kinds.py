@@ -38,6 +38,33 @@ def test_a_drivers_error_has_a_kind(engine: str, error: Exception, kind: ErrorKi
     assert find_error_kind(driver_of(engine).code(error), "claim") is kind
 
 
+@pytest.mark.parametrize("engine", ["postgres", "mariadb", "mysql", "sqlite"])
+@pytest.mark.parametrize("code", ["ShopIsClosedError", "ValueError", "Error", "P0100", "23505", "HY000"])
+def test_an_error_of_an_application_is_not_called_one_of_its_connection(engine: str, code: str) -> None:
+    driver = driver_of(engine)
+    assert find_error_kind(driver.code(driver.make_error(code, "the shop is closed")), "enqueue") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("ConnectionResetError", ErrorKind.CONNECTION_LOST),  # Python
+        ("ConnectionRefusedError", ErrorKind.CANNOT_CONNECT),
+        ("PoolTimeout", ErrorKind.CANNOT_CONNECT),  # psycopg_pool
+        ("ECONNRESET", ErrorKind.CONNECTION_LOST),  # Node
+        ("ECONNREFUSED", ErrorKind.CANNOT_CONNECT),
+        ("UnableToSend", ErrorKind.CONNECTION_LOST),  # Ruby's pg
+        ("ConnectionNotEstablished", ErrorKind.CANNOT_CONNECT),  # Active Record
+        ("SQLTransientConnectionException", ErrorKind.CANNOT_CONNECT),  # HikariCP
+        ("*pgconn.connLockError", ErrorKind.CONNECTION_LOST),  # Go's pgx
+        ("08001", ErrorKind.CANNOT_CONNECT),
+        ("08006", ErrorKind.CONNECTION_LOST),
+    ],
+)
+def test_an_error_of_the_connection_is_known_in_every_language(code: str, kind: ErrorKind) -> None:
+    assert find_error_kind(code, "enqueue") is kind
+
+
 @pytest.mark.parametrize(
     ("message", "code"),
     [

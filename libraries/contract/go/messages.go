@@ -92,20 +92,3 @@ func ServeBatches(enqueue func([]Job) error) {
 		Send(map[string]any{"error": codeOf(err), "message": strings.Join(strings.Fields(err.Error()), " ")})
 	}
 }
-
-var codesOfSQLite = map[int]string{5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 10: "SQLITE_IOERR", 13: "SQLITE_FULL"}
-
-// codeOf returns the SQLSTATE, or SQLite's name of the error, or else the error's type.
-func codeOf(err error) string {
-	var ofServer interface{ SQLState() string }
-	var ofSQLite interface{ Code() int }
-	if errors.As(err, &ofServer) {
-		return ofServer.SQLState()
-	}
-	if errors.As(err, &ofSQLite) {
-		if name, known := codesOfSQLite[ofSQLite.Code()&0xff]; known { // the higher bits distinguish cases of the error
-			return name
-		}
-	}
-	return fmt.Sprintf("%T", err)
-}

@@ -47,16 +47,27 @@ public final class Batches {
     return jobs;
   }
 
-  /** Returns the server's code: the number of MariaDB and MySQL if there is one, or the SQLSTATE; else the error's class. */
+  /** Returns the server's code: the number of MariaDB and MySQL if there is one, or the SQLSTATE; else the class of the driver's error, or of the error. */
   private static String code(Throwable error) {
-    for (Throwable cause = error; cause != null; cause = cause.getCause()) {
-      if (cause instanceof SQLException ofServer && ofServer.getErrorCode() != 0) {
+    List<Throwable> all = new ArrayList<>();
+    collect(error, all);
+    for (Throwable each : all) {
+      if (each instanceof SQLException ofServer && ofServer.getErrorCode() > 0) {
         return String.valueOf(ofServer.getErrorCode());
       }
-      if (cause instanceof SQLException ofServer && ofServer.getSQLState() != null) {
+      if (each instanceof SQLException ofServer && ofServer.getSQLState() != null) {
         return ofServer.getSQLState();
       }
     }
-    return error.getClass().getSimpleName();
+    Throwable named = all.stream().filter(each -> each instanceof SQLException).findFirst().orElse(error);
+    return named.getClass().getSimpleName();
+  }
+
+  /** Adds an error and its causes, then what it suppresses: a rollback may fail after the error that was the reason for it. */
+  private static void collect(Throwable error, List<Throwable> all) {
+    if (error == null || all.contains(error)) return;
+    all.add(error);
+    collect(error.getCause(), all);
+    for (Throwable suppressed : error.getSuppressed()) collect(suppressed, all);
   }
 }

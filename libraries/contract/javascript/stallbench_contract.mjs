@@ -13,6 +13,9 @@ import { Faults, JobFailed, JobsRefused, send } from "./stallbench_faults.mjs";
 
 export { JobFailed, JobsRefused, send };
 
+/** Errors of node-postgres for a connection that has ended; they have neither a code nor a class of their own. */
+const OF_CONNECTION = /^(Connection terminated|Client has encountered a connection error|Client was closed)/;
+
 const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
 /** Loads a package from the folder in which the bench has installed the library. */
@@ -104,5 +107,6 @@ export async function answerFor(migrate) {
 /** Returns the answer to a batch whose jobs were refused, or whose enqueueing failed. */
 function answerOf(error) {
   if (error instanceof JobsRefused) return { refused: error.message };
-  return { error: error.code ?? error.name, message: String(error.message).replaceAll(/\s+/g, " ") };
+  const code = OF_CONNECTION.test(error.message) ? "08006" : error.name;
+  return { error: error.code ?? code, message: String(error.message).replaceAll(/\s+/g, " ") };
 }

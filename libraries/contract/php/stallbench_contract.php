@@ -13,6 +13,8 @@ function readDocument(): array {
     return json_decode(fgets(STDIN), true, flags: JSON_THROW_ON_ERROR);
 }
 
+const FATAL_OF_LIBPQ = 7; // without an SQLSTATE: the server sent none, because the connection is gone
+
 const CODES_OF_SQLITE = [5 => 'SQLITE_BUSY', 6 => 'SQLITE_LOCKED', 10 => 'SQLITE_IOERR', 13 => 'SQLITE_FULL'];
 
 /** Returns the code of a database's error: the server's number on MariaDB and MySQL, SQLite's name, an SQLSTATE on PostgreSQL, or else the class. */
@@ -20,6 +22,9 @@ function codeOf(\Throwable $error): string {
     [$sqlstate, $number] = ($error->errorInfo ?? []) + ['', 0];
     if ($sqlstate === 'HY000' && isset(CODES_OF_SQLITE[$number])) {
         return CODES_OF_SQLITE[$number];
+    }
+    if ($sqlstate === 'HY000' && $number === FATAL_OF_LIBPQ) {
+        return '08006';
     }
     return strval($number > 1000 ? $number : ($sqlstate ?: basename(str_replace('\\', '/', $error::class))));
 }

@@ -14,6 +14,7 @@ import zlib
 from urllib.parse import quote
 
 from stallbench_clock import Clock
+from stallbench_codes import code_of
 from stallbench_faults import Faults, JobFailedError, JobsRefusedError, send
 
 WAIT_S = 0.2
@@ -100,17 +101,3 @@ def serve_batches(enqueue):
             send(refused=str(refusal))
         except Exception as error:  # noqa: BLE001 - any error of the library is an answer
             send(error=code_of(error), message=" ".join(str(error).split()))
-
-
-def code_of(error):
-    """Return the code of the driver's error that a library has wrapped: an SQLSTATE, a number of MariaDB or MySQL, or SQLite's name; else its class."""
-    chain = [error]
-    while (wrapped := chain[-1].__cause__ or chain[-1].__context__) is not None and wrapped not in chain:
-        chain.append(wrapped)
-    first = [each.args[0] for each in chain if type(each).__module__.startswith("pymysql.") and each.args]
-    numbers = [number for number in first if isinstance(number, int)]
-    states = [
-        getattr(each, "sqlstate", None) or getattr(each, "pgcode", None) or getattr(each, "sqlite_errorname", None)
-        for each in chain
-    ]
-    return str(next(filter(None, [*numbers, *states]), type(error).__name__))

@@ -64,8 +64,18 @@ module Stallbench
     end
   end
 
+  # Returns the code of the driver's error that a library has wrapped: the number of MariaDB, or the SQLSTATE; else its class.
+  def self.code_of(error)
+    cause = error.cause || error
+    return cause.error_number if cause.respond_to?(:error_number) && cause.error_number
+
+    # PG::Result::PG_DIAG_SQLSTATE
+    sqlstate = cause.result&.error_field("C".ord) if cause.respond_to?(:result)
+    sqlstate || cause.class.name.split("::").last
+  end
+
   # Calls the block with the arguments of each batch that the bench sends, and answers ok, refused, or the error's code and message.
-  def self.serve_batches(code_of = ->(error) { error.class.name })
+  def self.serve_batches
     send_message(ready: {})
     while (line = $stdin.gets)
       begin
@@ -74,7 +84,7 @@ module Stallbench
       rescue JobsRefused => refusal
         send_message(refused: refusal.message)
       rescue StandardError => error
-        send_message(error: code_of.call(error).to_s, message: error.message.split.join(" "))
+        send_message(error: code_of(error).to_s, message: error.message.split.join(" "))
       end
     end
   end
