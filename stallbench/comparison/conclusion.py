@@ -18,7 +18,7 @@ from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.duplicates import count_repeated
 
 _SAFETY_CHECKS = ("conservation", "duplicates")
-"""Checks whose failure means that a queue lost jobs, or re-executed them without a reason."""
+"""Checks whose failure means that a queue lost jobs, or re-executed them without a reason. If one is unknown, it may have done so."""
 
 
 def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Results]:
@@ -47,8 +47,16 @@ def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> Compare
         verdict = json.loads((path / "verdict.json").read_text())
     except (NoTableError, FileNotFoundError):
         return run
-    unsafe = [f["reason"] for f in verdict["findings"] if f["check"] in _SAFETY_CHECKS and f["result"] == "fail"]
-    found = {"verdict": verdict["verdict"], "reason": verdict["reason"], "unsafe": next(iter(unsafe), "")}
+    of_safety = {
+        result: [f["reason"] for f in verdict["findings"] if f["check"] in _SAFETY_CHECKS and f["result"] == result]
+        for result in ("fail", "unknown")
+    }
+    found = {
+        "verdict": verdict["verdict"],
+        "reason": verdict["reason"],
+        "unsafe": next(iter(of_safety["fail"]), ""),
+        "undecided": next(iter(of_safety["unknown"]), ""),
+    }
     return run.model_copy(update={"values": values, **found})
 
 

@@ -195,7 +195,14 @@ def _mark(row: str, footnote: str, judged_by: str) -> str:
 
 def _outcome(measured: Measured, name: str) -> str:
     assessment = measured.results.assessments.get(name)
-    unsafe = f"; **not safe**: {measured.results.unsafe[name]}" if name in measured.results.unsafe else ""
+    results = measured.results
+    unsafe = (
+        f"; **not safe**: {results.unsafe[name]}"
+        if name in results.unsafe
+        else f"; **not shown to be safe**: {results.undecided[name]}"
+        if name in results.undecided
+        else ""
+    )
     if assessment is None or assessment.outcome is None:
         return f"not assessed: {assessment.reason if assessment else 'methods are ranked here'}{unsafe}"
     delay = _delay(measured, name) if assessment.outcome == "delays" else ""

@@ -23,6 +23,8 @@ def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:
     yield from _describe_judgements(record, results)
     for name, reason in results.unsafe.items():
         yield f"{name} is not safe: {reason}."
+    for name, reason in results.undecided.items():
+        yield f"{name} is not shown to be safe: {reason}."
     if record.names[0] != CONTROL and not record.versions:
         yield f"{CONTROL} was not run: differences are from {record.names[0]}."
 

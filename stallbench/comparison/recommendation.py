@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from stallbench.comparison.assessment import Assessment
 from stallbench.comparison.standings import Compared
@@ -16,12 +16,13 @@ def recommend(
     compared: Sequence[Compared],
     assessments: Mapping[str, Assessment],
     unsafe: Mapping[str, str],
+    undecided: Mapping[str, str],
     judged_by: Mapping[str, Subject],
     references: Mapping[str, str],
 ) -> str:
     """Return the sentence, which variants would be recommended if they were safe, and which ones help against another problem.
 
-    ``compared``: the ranked subject first, then the others. ``assessments``, ``unsafe``: as in `stallbench.comparison.results.Results`.
+    ``compared``: the ranked subject first, then the others. ``assessments``, ``unsafe``, ``undecided``: as in `stallbench.comparison.results.Results`.
     ``judged_by``, ``references``: by variant, the subject that decides whether it helps, and the variant that it is compared with.
     """
     ranked = compared[0]
@@ -36,29 +37,34 @@ def recommend(
     if most < FEWEST_ROUNDS:
         rounds = "1 round is" if most == 1 else f"{most} rounds are"
         return f"{rounds} not enough for a recommendation; repeat at least {FEWEST_ROUNDS} times: --repeat {FEWEST_ROUNDS}."
+    excluded = {**unsafe, **undecided}
     outcomes = {name: assessment.outcome for name, assessment in assessments.items() if assessment.outcome}
     if outcomes:
-        sentence = _recommend_mitigation(compared, assessments, unsafe)
+        sentence = _recommend_mitigation(compared, assessments, excluded)
         ahead = [name for name in ranked.by_rank if outcomes.get(name) == "works"]
     else:
-        sentence = _describe_first(ranked, unsafe)
+        sentence = _describe_first(ranked, excluded)
         ahead = ranked.by_rank[:1]
-    excluded = [name for name in ahead if name in unsafe]
-    if excluded:
-        sentence += f" {_join(excluded)} would be ahead, but {'are' if len(excluded) > 1 else 'is'} not safe."
+    for reasons, what in ((unsafe, "not safe"), (undecided, "not shown to be safe")):
+        if named := [name for name in ahead if name in reasons]:
+            sentence += f" {_join(named)} would be ahead, but {'are' if len(named) > 1 else 'is'} {what}."
     helpful = [
         f" {name} {one.outcome} {one.reason}."
         for name, one in by_another.items()
-        if one.outcome in ("works", "delays", "reduces") and name not in unsafe
+        if one.outcome in ("works", "delays", "reduces") and name not in excluded
     ]
     return sentence + "".join(helpful)
 
 
-def _recommend_mitigation(compared: Sequence[Compared], assessments: Mapping[str, Assessment], unsafe: Mapping[str, str]) -> str:
+def _recommend_mitigation(compared: Sequence[Compared], assessments: Mapping[str, Assessment], excluded: Collection[str]) -> str:
     ranked = compared[0]
     reference = next(iter(ranked.standings))
     works, delays = (
-        [name for name in ranked.by_rank if name in assessments and assessments[name].outcome in outcomes and name not in unsafe]
+        [
+            name
+            for name in ranked.by_rank
+            if name in assessments and assessments[name].outcome in outcomes and name not in excluded
+        ]
         for outcomes in (("works",), ("delays", "reduces"))
     )
     candidates = works or delays
@@ -80,10 +86,10 @@ def _recommend_mitigation(compared: Sequence[Compared], assessments: Mapping[str
     return f"Use {best}: {figures}{costs}{also}."
 
 
-def _describe_first(ranked: Compared, unsafe: Mapping[str, str]) -> str:
-    safe = [name for name in ranked.by_rank if name in ranked.medians and name not in unsafe]
+def _describe_first(ranked: Compared, excluded: Collection[str]) -> str:
+    safe = [name for name in ranked.by_rank if name in ranked.medians and name not in excluded]
     if not safe:
-        return "None of the variants is safe, so none can be recommended."
+        return "None of the variants is shown to be safe, so none can be recommended."
     first, *others = safe
     sentence = f"{first} is first in {ranked.subject.name}, with {ranked.format_median(first)}"
     if not others:

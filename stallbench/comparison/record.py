@@ -79,6 +79,8 @@ class ComparedRun(_Part):
     verdict: str | None = None
     unsafe: str = ""
     """What the checks of conservation and duplicates found: lost or re-executed jobs; empty if they found nothing."""
+    undecided: str = ""
+    """Why one of these checks could not decide; empty if both did."""
     values: Mapping[str, float | None] = {}
     """By the key of the subject."""
 

@@ -39,6 +39,8 @@ class Results:
     """Of a matrix; empty otherwise."""
     unsafe: Mapping[str, str]
     """By variant of which a run lost jobs or re-executed them without a reason: what was found in the first such run."""
+    undecided: Mapping[str, str]
+    """By each other variant of which it is not known whether a run did: why, in the first such run."""
     recommendation: str
     regressions: tuple[Finding, ...] = ()
     """Against the baseline that the comparison is compared with; empty without one."""
@@ -74,6 +76,7 @@ class Results:
             "assessments": {name: asdict(assessment) for name, assessment in self.assessments.items()},
             "upgrades": [asdict(upgrade) | {"answer": upgrade.answer} for upgrade in self.upgrades],
             "unsafe": dict(self.unsafe),
+            "undecided": dict(self.undecided),
             "recommendation": self.recommendation,
             "regressions": [finding.as_json() for finding in self.regressions],
         }
@@ -107,6 +110,7 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
     unmeasured = record.find_unmeasured(record.ranked)
     upgrades = find_upgrades(ranked, record.names, unmeasured, seed=record.seed) if record.versions else ()
     unsafe = {run.variant: run.unsafe for run in reversed(record.runs) if run.unsafe}
+    undecided = {run.variant: run.undecided for run in reversed(record.runs) if run.undecided and run.variant not in unsafe}
     return Results(
         compared=compared,
         deciding=deciding,
@@ -118,9 +122,10 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         assessments=assessments,
         upgrades=upgrades,
         unsafe=unsafe,
-        recommendation=describe_upgrades(ranked, upgrades, unsafe)
+        undecided=undecided,
+        recommendation=describe_upgrades(ranked, upgrades, unsafe, undecided)
         if record.versions
-        else recommend(compared, assessments, unsafe, record.judged_by, record.references),
+        else recommend(compared, assessments, unsafe, undecided, record.judged_by, record.references),
         regressions=regressions,
     )
 

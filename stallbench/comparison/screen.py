@@ -84,7 +84,14 @@ def _ranking(results: Results) -> Table:
         standing, assessment = ranked.standings[name], results.assessments.get(name)
         row = [
             str(standing.rank or "–"),
-            f"{escape(name)}{' [red](not safe)[/]' if name in results.unsafe else ''}",
+            escape(name)
+            + (
+                " [red](not safe)[/]"
+                if name in results.unsafe
+                else " (not shown to be safe)"
+                if name in results.undecided
+                else ""
+            ),
             format_median(standing),
             format_spread(standing),
             format_difference(standing.difference),

@@ -61,8 +61,13 @@ def find_upgrades(ranked: Compared, names: Sequence[str], unmeasured: Collection
     return tuple(_describe(ranked, pair, differences[pair], unmeasured) for pair in pairs)
 
 
-def describe_upgrades(ranked: Compared, upgrades: Sequence[Upgrade], unsafe: Collection[str]) -> str:
-    """Return in a few sentences whether the upgrades help. ``unsafe``: versions on which a run lost jobs, or repeated them without a reason."""
+def describe_upgrades(
+    ranked: Compared, upgrades: Sequence[Upgrade], unsafe: Collection[str], undecided: Collection[str] = ()
+) -> str:
+    """Return in a few sentences whether the upgrades help.
+
+    ``unsafe``: versions on which a run lost jobs, or repeated them without a reason. ``undecided``: those of which that is not known.
+    """
     if not upgrades:
         return "No two versions of one engine were compared, so there is no upgrade to judge."
     rounds = max((upgrade.difference.rounds for upgrade in upgrades if upgrade.difference), default=0)
@@ -82,11 +87,12 @@ def describe_upgrades(ranked: Compared, upgrades: Sequence[Upgrade], unsafe: Col
             sentences.append(
                 f"No single upgrade of {read_version(f'{engine}:0').title.rpartition(' ')[0]} differs significantly."
             )
-    concerned = [read_version(name).title for name in dict.fromkeys(upgrade.after for upgrade in upgrades) if name in unsafe]
-    if concerned:
-        sentences.append(
-            f"But {' and '.join(concerned)} {'is' if len(concerned) == 1 else 'are'} not safe: a run lost jobs, or repeated them without a reason."
-        )
+    for versions, what in (
+        (unsafe, "not safe: a run lost jobs, or repeated them without a reason"),
+        (undecided, "not shown to be safe: it is not known whether a run lost or repeated jobs"),
+    ):
+        if concerned := [read_version(name).title for name in dict.fromkeys(each.after for each in upgrades) if name in versions]:
+            sentences.append(f"But {' and '.join(concerned)} {'is' if len(concerned) == 1 else 'are'} {what}.")
     return " ".join(sentences)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stallbench.comparison.assessment import assess_variants
+from stallbench.comparison.notes import find_notes
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.statistics import find_difference
@@ -202,6 +203,16 @@ def test_a_queue_that_loses_or_re_executes_jobs_is_never_recommended(tmp_path: P
     assert results.unsafe == {"fast": "3 LOST"}
     assert results.recommendation.startswith("Use cure: ")
     assert results.recommendation.endswith(" fast would be ahead, but is not safe.")
+
+
+def test_a_queue_of_which_it_is_not_known_whether_it_lost_jobs_is_never_recommended(tmp_path: Path) -> None:
+    _, record = make_made_up_record({"control": DEGRADED, "fast": [0.5, 0.5, 0.6], "cure": HEALTHY}, tmp_path)
+    unknown = next(run for run in record.runs if run.variant == "fast")
+    results = find_results(record.with_run(unknown.model_copy(update={"undecided": "3 unknown"})))
+    assert (results.unsafe, results.undecided) == ({}, {"fast": "3 unknown"})
+    assert results.recommendation.startswith("Use cure: ")
+    assert results.recommendation.endswith(" fast would be ahead, but is not shown to be safe.")
+    assert "fast is not shown to be safe: 3 unknown." in list(find_notes(record, results))
 
 
 def test_ranked_methods_that_do_not_differ_significantly_are_named_together(tmp_path: Path) -> None:

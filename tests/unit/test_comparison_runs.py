@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from stallbench.comparison import comparison as compare
 from stallbench.comparison.conclusion import conclude_comparison
 from stallbench.comparison.plan import Plan
-from stallbench.comparison.record import ComparisonRecord
+from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.errors import NotCarriedOutError
 from stallbench.scenario.model import Scenario
 from tests.unit.fake_comparison_runs import FakeRuns, raise_at
@@ -63,6 +64,21 @@ def test_a_library_whose_capacity_cannot_be_measured_does_not_stop_the_others(
     assert {run.status for run in record.runs} == {"completed"}
     assert {one.name: one.capacity for one in record.variants} == {"library:oban": 100.0, "library:celery": 100.0}
     assert record.exit_code == 3
+
+
+def test_a_run_of_which_it_is_not_known_whether_it_lost_jobs_is_recorded_as_such(fake: FakeRuns, tmp_path: Path) -> None:
+    record, _ = carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path)
+    folder = ComparisonFolder(tmp_path / record.id)
+    run = record.runs[0]
+    path = tmp_path / str(run.folder) / "verdict.json"
+    verdict = json.loads(path.read_text())
+    for finding in verdict["findings"]:
+        if finding["check"] == "conservation":
+            finding |= {"result": "unknown", "reason": "3 unknown"}
+    path.write_text(json.dumps(verdict))
+    record, results = conclude_comparison(folder)
+    assert (record.runs[0].unsafe, record.runs[0].undecided) == ("", "3 unknown")
+    assert results.undecided == {run.variant: "3 unknown"}
 
 
 def test_one_library_that_is_left_is_not_a_comparison(fake: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
