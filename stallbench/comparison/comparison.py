@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from stallbench.comparison.continuation import plan_continuation
+from stallbench.comparison.continuation import plan_continuation, retry_unmeasured
 from stallbench.comparison.plan import Plan, PlannedRun
 from stallbench.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord, begin_comparison
 from stallbench.errors import NotCarriedOutError, StallbenchError
@@ -48,12 +48,19 @@ def carry_out_runs(plan: Plan, runs: Path, say: Callable[[str], None], compared:
 def continue_runs(folder: ComparisonFolder, rounds: int, say: Callable[[str], None]) -> None:
     """Carry out the runs that the comparison in ``folder`` lacks until it has ``rounds`` rounds, or as many as were planned if these are more.
 
-    A run that could not be carried out, or that was interrupted, is carried out again, in a folder of its own. Raises `BadInputError` if there
-    is no such run, or if the runs would differ from those that the comparison has.
+    A run that could not be carried out, or that was interrupted, is carried out again, in a folder of its own. The capacity of a library that could
+    not be measured is measured again; its runs follow the others. Raises `BadInputError` if there is no such run or library, or if the runs would
+    differ from those that the comparison has.
     """
     plan, record = plan_continuation(folder, rounds)
     if record.bench.version != (then := folder.read().bench.version):
         say(f"the earlier runs are of version {then} of the bench, the others of {record.bench.version}")
+    folder.write(record)
+    try:
+        plan, record = retry_unmeasured(plan, record, lambda scenario: measure_capacity(scenario, say, folder.runs), say)
+    except KeyboardInterrupt:
+        folder.write(record.model_copy(update={"status": "aborted", "reason": "interrupted"}))
+        raise
     folder.write(record)
     _carry_out_planned(plan, folder, record, say)
 

@@ -1,14 +1,18 @@
-"""Plans the runs that a comparison still lacks: those of an interrupted one, those that failed, and further rounds."""
+"""Plans the runs that a comparison still lacks: those of an interrupted one, those that failed, and further rounds.
+
+A library that was left out because its capacity could not be measured gets another attempt.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
-from stallbench.comparison.plan import Plan, make_plan
-from stallbench.comparison.record import ComparisonFolder, ComparisonRecord, as_planned
+from stallbench.comparison.plan import Plan, PlannedRun, make_plan, read_with_libraries
+from stallbench.comparison.record import ComparisonFolder, ComparisonRecord, as_planned, describe_variant
 from stallbench.comparison.versions import make_matrix_plan
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.errors import BadInputError
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.processes.reaper import is_bench_alive
 from stallbench.regression.comparability import Conditions, find_conditions
 from stallbench.run.folder import RunFolder
@@ -24,8 +28,8 @@ def plan_continuation(folder: ComparisonFolder, rounds: int) -> tuple[Plan, Comp
     """Return the plan of a comparison with ``rounds`` rounds in all, or with as many as it has if these are more, and its record.
 
     In the record, the runs that are not completed, and those of further rounds, are planned. The scenario is read again; loads that were
-    measured stay as they were. Raises `BadInputError` if the comparison is still running, lacks no run, or if its runs were of another
-    scenario than the one that its file has now.
+    measured stay as they were. Raises `BadInputError` if the comparison is still running, lacks no run and has no unmeasured library, or if its
+    runs were of another scenario than the one that its file has now.
     """
     record = folder.read()
     if record.status == "running" and is_bench_alive(record.bench.model_dump()):
@@ -37,10 +41,10 @@ def plan_continuation(folder: ComparisonFolder, rounds: int) -> tuple[Plan, Comp
     if left_out := {name: reason for name, reason in record.left_out.items() if name in plan.chosen}:
         plan = plan.without(left_out)
     of_runs = _read_scenarios(folder, record)
-    plan = _with_recorded_load(plan, record, of_runs)
+    plan = _with_recorded_load(_with_recorded_runs(plan, record), record, of_runs)
     _require_same_scenarios(folder, plan, record, of_runs)
     completed = {run.number: run for run in record.runs if run.status == "completed" and (run.values or run.number in of_runs)}
-    if len(completed) == len(plan.runs):
+    if len(completed) == len(plan.runs) and not record.unmeasured:
         raise BadInputError(
             f"{folder.path}: all {plan.rounds} {'round' if plan.rounds == 1 else 'rounds'} are completed; "
             f"add rounds with --repeat {plan.rounds + 1} or more"
@@ -48,6 +52,59 @@ def plan_continuation(folder: ComparisonFolder, rounds: int) -> tuple[Plan, Comp
     runs = tuple(completed.get(run.number, as_planned(run)) for run in plan.runs)
     changed = {"bench": describe_bench(), "runs": runs, "rounds": plan.rounds, "status": "running", "reason": "", "results": None}
     return plan, record.model_copy(update=changed)
+
+
+def retry_unmeasured(
+    plan: Plan, record: ComparisonRecord, measure: Callable[[Scenario], float], say: Callable[[str], None]
+) -> tuple[Plan, ComparisonRecord]:
+    """Measure the capacity of each library that has none; return the plan and the record with the runs of those that have one now, after all others.
+
+    Their seeds are those of the rounds. At a common load, they get the load that the others have. ``measure`` may raise `NotCarriedOutError`: the library
+    is then left out again. ``say`` takes a message.
+    """
+    for name in record.unmeasured:
+        say(f"{name}:")
+        try:
+            of_scenario = name_of(record.scenario.name, record.scenario.file)
+            scenario = read_with_libraries(of_scenario, name, record.scenario.changes)[0][name]
+            capacity = measure(scenario)
+        except (NotCarriedOutError, BadInputError) as error:  # the latter: it cannot be installed any more
+            reason = str(error).partition("\n")[0]
+            say(f"{name} is left out: {error}")
+            record = record.model_copy(update={"left_out": {**record.left_out, name: reason}})
+            continue
+        load = capacity if plan.load == "own" else min(plan.capacities.values())
+        rounds = {run.round: run.seed for run in plan.runs}
+        runs = tuple(
+            PlannedRun(number=len(plan.runs) + number, round=round_, variant=name, seed=seed)
+            for number, (round_, seed) in enumerate(sorted(rounds.items()), start=1)
+        )
+        plan = replace(
+            plan,
+            chosen={**plan.chosen, name: scenario.with_capacity(load)},
+            capacities={**plan.capacities, name: capacity},
+            runs=(*plan.runs, *runs),
+        )
+        changed = {
+            "variants": (*record.variants, describe_variant(plan, name)),
+            "left_out": {other: reason for other, reason in record.left_out.items() if other != name},
+            "unmeasured": tuple(other for other in record.unmeasured if other != name),
+            "runs": (*record.runs, *map(as_planned, runs)),
+        }
+        record = record.model_copy(update=changed)
+    return plan, record
+
+
+def _with_recorded_runs(plan: Plan, record: ComparisonRecord) -> Plan:
+    """Keep the numbers and the seeds of the runs that the record has: those of a library that was measured later follow all others of their time."""
+    recorded = [PlannedRun(number=run.number, round=run.round, variant=run.variant, seed=run.seed) for run in record.runs]
+    known, seeds = {(run.variant, run.round) for run in recorded}, {run.round: run.seed for run in recorded}
+    further = [run for run in plan.runs if (run.variant, run.round) not in known]
+    numbered = [
+        replace(run, number=len(recorded) + number, seed=seeds.get(run.round, run.seed))
+        for number, run in enumerate(further, start=1)
+    ]
+    return replace(plan, runs=(*recorded, *numbered))
 
 
 def _plan_again(record: ComparisonRecord, rounds: int) -> Plan:

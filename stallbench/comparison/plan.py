@@ -173,7 +173,7 @@ def make_plan(
         needed = {CONTROL, *(reference_of(one) for one in chosen.values() if one.mitigation)}
         chosen = {name: one for name, one in chosen.items() if name in needed or one.mitigation}
     _require_references(chosen, variants)
-    of_libraries, left_out = _read_with_libraries(name_or_path, libraries, overrides) if libraries else ({}, {})
+    of_libraries, left_out = read_with_libraries(name_or_path, libraries, overrides) if libraries else ({}, {})
     chosen |= of_libraries
     _require_two(chosen, variants, libraries, left_out, scenario.file)
     seed = scenario.seed if seed is None else seed
@@ -189,7 +189,7 @@ def make_plan(
     )
 
 
-def _read_with_libraries(
+def read_with_libraries(
     name_or_path: str, libraries: str, overrides: Sequence[str]
 ) -> tuple[dict[str, Scenario], dict[str, str]]:
     """Return the scenario with each library as its queue, by the queue's kind; and why one cannot run it here, if all are asked for."""

@@ -226,16 +226,7 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
         seed=plan.seed,
         rounds=plan.rounds,
         versions=plan.versions,
-        variants=tuple(
-            ComparedVariant(
-                name=name,
-                summary=_summarize(name, scenario),
-                capacity=plan.capacities.get(name),
-                judged_by=judged.key if not plan.versions and (judged := judged_subject_of(scenario)) else None,
-                reference=None if plan.versions else reference_of(scenario),
-            )
-            for name, scenario in plan.chosen.items()
-        ),
+        variants=tuple(describe_variant(plan, name) for name in plan.chosen),
         load=plan.load,
         left_out=plan.left_out,
         unmeasured=plan.unmeasured,
@@ -248,6 +239,19 @@ def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, Comparis
     )
     folder.write(record)
     return folder, record
+
+
+def describe_variant(plan: Plan, name: str) -> ComparedVariant:
+    """Return what the record has of a variant of the plan."""
+    scenario = plan.chosen[name]
+    judged = None if plan.versions else judged_subject_of(scenario)
+    return ComparedVariant(
+        name=name,
+        summary=_summarize(name, scenario),
+        capacity=plan.capacities.get(name),
+        judged_by=judged.key if judged else None,
+        reference=None if plan.versions else reference_of(scenario),
+    )
 
 
 def _summarize(name: str, scenario: Scenario) -> str:

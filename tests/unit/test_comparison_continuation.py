@@ -9,11 +9,12 @@ import pytest
 from stallbench.comparison import comparison as compare
 from stallbench.comparison.comparison import carry_out_runs, continue_runs
 from stallbench.comparison.conclusion import conclude_comparison
-from stallbench.comparison.plan import make_plan
+from stallbench.comparison.plan import Load, make_plan
 from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.comparison.versions import make_matrix_plan
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.regression.against import Against, read_against
+from stallbench.scenario.model import Scenario
 from tests.unit.fake_comparison_runs import FakeRuns, raise_at
 from tests.unit.made_up_baseline import make_baseline
 from tests.unit.scenario_text import SMALL
@@ -91,6 +92,49 @@ def test_a_load_that_was_measured_is_not_measured_again(fake: FakeRuns, file: Pa
     monkeypatch.setattr(compare, "measure_capacity", None)
     continue_with(folder, rounds=2)
     assert {scenario.producers.rate for scenario in fake.scenarios} == {160.0}
+
+
+@pytest.mark.parametrize(
+    ("load", "rates"),
+    [("own", {"celery": 20.0, "oban": 60.0, "river": 40.0}), ("common", {"celery": 20.0, "oban": 20.0, "river": 20.0})],
+)
+def test_the_capacity_of_a_library_that_could_not_be_measured_is_measured_again(
+    fake: FakeRuns, file: Path, monkeypatch: pytest.MonkeyPatch, load: Load, rates: dict[str, float]
+) -> None:
+    """Its runs follow the others, with the seeds of their rounds; a further round has all libraries."""
+    file.write_text(file.read_text().replace("rate = 500", "capacity_share = 0.5"))
+    capacities = {"library:celery": 40.0, "library:oban": 120.0}
+
+    def measure(scenario: Scenario, *_: object) -> float:
+        if scenario.queue.kind not in capacities:
+            raise NotCarriedOutError("what the workers can do could not be measured")
+        return capacities[scenario.queue.kind]
+
+    monkeypatch.setattr(compare, "measure_capacity", measure)
+    plan = make_plan(str(file), variants=None, libraries="celery,river,oban", load=load, rounds=2, seed=7)
+    folder = carry_out_runs(plan, file.parent / "runs", say=lambda _: None)
+    before = folder.read()
+    assert before.unmeasured == ("library:river",)
+
+    record, said = continue_with(folder, rounds=2)
+    assert record.unmeasured == ("library:river",), "it could not be measured this time either"
+    assert any(line.startswith("library:river is left out: what the workers can do") for line in said)
+    assert [run.folder for run in record.runs] == [run.folder for run in before.runs]
+
+    capacities["library:river"] = 80.0
+    record, _ = continue_with(folder, rounds=2)
+    assert (record.unmeasured, record.left_out, record.names[-1]) == ((), {}, "library:river")
+    assert [run.folder for run in record.runs[:4]] == [run.folder for run in before.runs], "these are not repeated"
+    seeds = {run.round: run.seed for run in before.runs}
+    assert [(run.variant, run.round, run.seed, run.status) for run in record.runs[4:]] == [
+        ("library:river", round_, seeds[round_], "completed") for round_ in (1, 2)
+    ]
+    assert {scenario.queue.kind.removeprefix("library:"): scenario.producers.rate for scenario in fake.scenarios} == rates
+
+    record, _ = continue_with(folder, rounds=3)
+    assert [run.number for run in record.runs] == list(range(1, 10))
+    assert {run.variant for run in record.runs[6:]} == set(record.names)
+    assert len({run.seed for run in record.runs}) == 3
 
 
 def test_what_the_command_line_changed_stays_changed(fake: FakeRuns, file: Path) -> None:
