@@ -47,10 +47,15 @@ def work(document):
     def record_failure(sender, args, exception, **_):
         recorder.write("failed", args[0]["n"], 1, exception)
 
+    @signals.worker_ready.connect(weak=False)
+    def be_ready(**_):
+        """Wait before the first poll. The signal comes again after a reconnection."""
+        signals.worker_ready.disconnect(be_ready)
+        recorder.ready()
+
     threads = document["queue_options"]["threads"]
     pool = ["--pool=threads", f"--concurrency={threads}"] if threads > 1 else ["--pool=solo"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until Celery has loaded its worker, which has a handler of its own
-    recorder.ready()
     app.worker_main(["worker", *pool, "--loglevel=WARNING", "--without-gossip", "--without-mingle", "--without-heartbeat"])
 
 
