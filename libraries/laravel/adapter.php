@@ -74,13 +74,13 @@ function makeContainer(array $document): Container {
     $container = new Container();
     Container::setInstance($container);
     $database = new Illuminate\Database\Capsule\Manager($container);
+    $emulates = $options['emulate_prepares'] || !$endpoint['prepared_statements'];
     $access = ['username' => $endpoint['user']] + array_intersect_key($endpoint, array_flip(['host', 'port', 'database', 'password']));
     $database->addConnection($access + match ($endpoint['engine']) {
-        'postgres' => ['driver' => 'pgsql', 'charset' => 'utf8', 'search_path' => 'public', 'application_name' => "stallbench:{$document['name']}"]
-            + ($endpoint['prepared_statements'] ? [] : ['options' => [PDO::ATTR_EMULATE_PREPARES => true]]),
+        'postgres' => ['driver' => 'pgsql', 'charset' => 'utf8', 'search_path' => 'public', 'application_name' => "stallbench:{$document['name']}"],
         'mariadb' => ['driver' => 'mysql', 'charset' => 'utf8mb4', 'collation' => 'utf8mb4_unicode_ci', 'strict' => true],
         'sqlite' => ['driver' => 'sqlite', 'prefix' => '', 'foreign_key_constraints' => true],
-    } + array_filter(['version' => $options['server_version']]));
+    } + array_filter(['version' => $options['server_version']]) + ($emulates ? ['options' => [PDO::ATTR_EMULATE_PREPARES => true]] : []));
     $container->instance('db', $database->getDatabaseManager());
     $container->instance('events', $events = new Illuminate\Events\Dispatcher($container));
     $container->instance(Illuminate\Contracts\Events\Dispatcher::class, $events);

@@ -76,3 +76,18 @@ def test_laravel_s_claim_reads_past_the_other_jobs_until_the_table_is_analyzed(f
     connection.execute("ANALYZE jobs")
     assert before > 500
     assert count_pages(connection, LARAVEL_CLAIM) < 20
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+def test_laravel_with_emulated_prepares_prepares_nothing_on_mariadb(empty_on: EmptyOn, emulated: bool) -> None:
+    """The server's statistics of statements then count its claim."""
+    with opened_queue("library:laravel", {"emulate_prepares": emulated}, empty_on("mariadb"), "test") as queue:
+        queue.require_programs(print)
+        queue.install()
+        with queue.connection.cursor() as cursor:
+            prepared = []
+            for _ in range(2):
+                cursor.execute("SHOW GLOBAL STATUS LIKE 'Com_stmt_prepare'")
+                prepared.append(int(cursor.fetchone()[1]))
+                queue.enqueue([NewJob(payload="{}")])
+            assert (prepared[0] == prepared[1]) is emulated
