@@ -152,10 +152,10 @@ class Process:
             self.ask_to_stop()
             self.wait_end(grace_s)
 
-    def wait_end(self, grace_s: float) -> None:
-        """Wait until it has ended. After ``grace_s`` it is killed, and its record says so."""
+    def wait_end(self, grace_s: float, *, passed_s: float = 0.0) -> None:
+        """Wait until it has ended. ``grace_s`` after it was asked to stop, of which ``passed_s`` are over, it is killed, and its record says so."""
         try:
-            self._popen.wait(grace_s)
+            self._popen.wait(max(0.0, grace_s - passed_s))
         except subprocess.TimeoutExpired:
             self._outlived_s = grace_s
             self.kill()

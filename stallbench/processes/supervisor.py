@@ -121,9 +121,9 @@ class Supervisor:
         running = [process for process in processes if process.poll() is None]
         for process in running:
             process.ask_to_stop()
-        deadline_s = time.monotonic() + grace_s
+        asked_s = time.monotonic()
         for process in running:
-            process.wait_end(max(0.0, deadline_s - time.monotonic()))
+            process.wait_end(grace_s, passed_s=time.monotonic() - asked_s)
 
     def stop_all(self, grace_s: float = 10.0) -> None:
         """Stop everything, the last started role first, so that clients stop before their servers. A second call does nothing."""

@@ -22,12 +22,12 @@ def processes() -> Iterator[Supervisor]:
     supervisor.stop_all(0.1)
 
 
-def start(processes: Supervisor, folder: Path, code: str) -> Process:
+def start(processes: Supervisor, folder: Path, code: str, name: str = "worker-1") -> Process:
     """Start a worker that executes ``code`` after it has said that it is ready."""
     script = folder / "shop" / "adapter.py"
-    script.parent.mkdir()
+    script.parent.mkdir(exist_ok=True)
     script.write_text(f"import json, pathlib, signal, subprocess, sys, time\n{code}\n")
-    process = processes.start("worker-1", "worker", [sys.executable, str(script)], log=folder / "log", document={}, ready=True)
+    process = processes.start(name, "worker", [sys.executable, str(script)], log=folder / "log", document={}, ready=True)
     process.wait_ready(30)
     return process
 
@@ -41,6 +41,14 @@ def test_one_that_hangs_at_its_end_is_killed_after_the_grace_period(processes: S
     assert processes.take_hard_ends() == ["worker-1 did not end within 0.5 s when it was asked to stop; it was ended by SIGKILL"]
     assert (process.record().intended, process.exit_code) == ("killed", -9)
     assert processes.take_hard_ends() == [], "each is reported once"
+
+
+def test_each_of_several_that_hang_is_reported_with_the_whole_grace_period(processes: Supervisor, tmp_path: Path) -> None:
+    hangs = f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{READY}\ntime.sleep(1000)"
+    processes.stop([start(processes, tmp_path, hangs, name) for name in ("worker-1", "worker-2")], 0.5)
+    assert processes.take_hard_ends() == [
+        f"{name} did not end within 0.5 s when it was asked to stop; it was ended by SIGKILL" for name in ("worker-1", "worker-2")
+    ]
 
 
 WHEN_TOLD = "while not pathlib.Path(__file__).with_name('go').exists(): time.sleep(0.01)"
