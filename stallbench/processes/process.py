@@ -59,6 +59,8 @@ class Process:
         """Whether a fault starts another one if it ends before it is ready. That end is then not unexpected."""
         self.metrics_port: int | None = None
         """Where it answers Prometheus, once it has reported that."""
+        self._was_starting = False
+        """Whether it was not ready yet when it was asked to stop."""
         self._outlived_s: float | None = None
         self._left_processes = False
         self._popen = popen
@@ -79,6 +81,8 @@ class Process:
         code = self._popen.poll()
         if code is not None and self.end_ns is None:
             self.end_ns = time.time_ns()
+            if self.intended == "stopped" and self._was_starting and code == -self._stop_signal:
+                self.intended = "killed"  # it was still starting, and could not handle the signal yet
             self._left_processes = self._end_group() and code != -signal.SIGKILL
         return code
 
@@ -143,6 +147,7 @@ class Process:
     def ask_to_stop(self) -> None:
         """Send its stop signal and return at once."""
         self.intended = "killed" if self._stop_signal is signal.SIGKILL else "stopped"
+        self._was_starting = self._reader is not None and not self.is_ready
         self.signal(self._stop_signal)
         self.signal(signal.SIGCONT)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,13 +24,18 @@ def processes() -> Iterator[Supervisor]:
 
 
 def start(processes: Supervisor, folder: Path, code: str, name: str = "worker-1") -> Process:
-    """Start a worker that executes ``code`` after it has said that it is ready."""
+    """Start a worker that executes ``code``, and wait until it has said that it is ready."""
+    process = begin(processes, folder, code, name)
+    process.wait_ready(30)
+    return process
+
+
+def begin(processes: Supervisor, folder: Path, code: str, name: str = "worker-1") -> Process:
+    """Start a worker that executes ``code``."""
     script = folder / "shop" / "adapter.py"
     script.parent.mkdir(exist_ok=True)
     script.write_text(f"import json, pathlib, signal, subprocess, sys, time\n{code}\n")
-    process = processes.start(name, "worker", [sys.executable, str(script)], log=folder / "log", document={}, ready=True)
-    process.wait_ready(30)
-    return process
+    return processes.start(name, "worker", [sys.executable, str(script)], log=folder / "log", document={}, ready=True)
 
 
 READY = "print(json.dumps({'ready': {}}), flush=True)"
@@ -72,6 +78,32 @@ def test_one_that_ends_in_order_is_not_reported(processes: Supervisor, tmp_path:
     processes.stop([process], 30)
     assert process.exit_code == 0
     assert processes.take_hard_ends() == []
+
+
+def test_one_that_is_asked_to_stop_while_it_starts_has_not_ended_unexpectedly(processes: Supervisor, tmp_path: Path) -> None:
+    """A fault may replace a process just before the run ends: it is then stopped before it can handle the signal."""
+    starting = begin(processes, tmp_path, "time.sleep(1000)")
+    processes.stop([starting], 30)
+    assert starting.exit_code == -signal.SIGTERM
+    assert (starting.record().intended, processes.exited_unexpectedly()) == ("killed", [])
+
+
+def test_one_that_is_asked_to_stop_while_it_starts_and_fails_has_ended_unexpectedly(
+    processes: Supervisor, tmp_path: Path
+) -> None:
+    failing = f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)"
+    starting = begin(processes, tmp_path, failing)
+    assert wait_until(lambda: (tmp_path / "log").read_text() == "up\n", within_s=30, every_s=0.01)
+    processes.stop([starting], 30)
+    assert (starting.exit_code, processes.exited_unexpectedly()) == (7, [starting])
+
+
+def test_a_worker_that_is_ready_and_does_not_handle_the_signal_has_ended_unexpectedly(
+    processes: Supervisor, tmp_path: Path
+) -> None:
+    process = start(processes, tmp_path, f"{READY}\ntime.sleep(1000)")
+    processes.stop([process], 30)
+    assert (process.exit_code, processes.exited_unexpectedly()) == (-signal.SIGTERM, [process])
 
 
 def test_garbage_between_messages_goes_to_the_log(processes: Supervisor, tmp_path: Path) -> None:
