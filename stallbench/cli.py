@@ -7,9 +7,10 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from stallbench.commands.baseline import baseline
 from stallbench.commands.clean import clean
@@ -35,7 +36,20 @@ from stallbench.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NOT_CARRIED
 _NEVER_A_PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP)
 """Errors of a path that was wrong from the start. One that is not there (ENOENT) may have been removed during the command."""
 
+
+class _Commands(TyperGroup):
+    """The commands. Typer alone would end an interrupted one without a message."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Execute the command. An interrupt ends it with one line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _end_interrupted()
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="A chaos and degradation test bench for job queues that live in a database.",
     no_args_is_help=True,
     add_completion=False,
@@ -80,8 +94,7 @@ def main() -> NoReturn:
         print(f"{path}{error.strerror or error}", file=sys.stderr)
         sys.exit(EXIT_BAD_INPUT if _is_about_an_argument(error) else EXIT_NOT_CARRIED_OUT)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(EXIT_INTERRUPTED)
+        _end_interrupted()
     sys.exit(EXIT_PASS)
 
 
@@ -92,6 +105,11 @@ def _is_about_an_argument(error: OSError) -> bool:
     path = Path(error.filename)
     given = [Path(value) for argument in sys.argv[1:] for value in (argument, argument.partition("=")[2]) if value]
     return any(value in (path, *path.parents) or value == Path(path.name) for value in given if value != Path())
+
+
+def _end_interrupted() -> NoReturn:
+    print("interrupted", file=sys.stderr)
+    sys.exit(EXIT_INTERRUPTED)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:

@@ -20,8 +20,9 @@ from stallbench.injection.job_faults import Crash
 from stallbench.libraries import list_names
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.processes.reaper import name_temporary
-from stallbench.queues import NoQueueError, Queue, find_queue
+from stallbench.queues import NoQueueError, Queue, find_queue, find_queues
 from stallbench.queues.queue import OptionRole
+from stallbench.queues.user_queue import is_user_queue
 from stallbench.run.conclusion import conclude
 from stallbench.run.folder import RunFolder, create_folder
 from stallbench.run.opening import open_run
@@ -97,11 +98,10 @@ def plan_torture(
     try:
         queue = find_queue(kind)
     except NoQueueError as error:
-        if kind.startswith(LIBRARY_PREFIX):
-            raise BadInputError(
-                f'queue "{kind}": {error}{did_you_mean(kind.removeprefix(LIBRARY_PREFIX), list_names())}'
-            ) from None
-        raise BadInputError(f'queue "{kind}" {error}') from None
+        is_library = kind.startswith(LIBRARY_PREFIX)
+        known = list_names() if is_library else find_queues()
+        meant = did_you_mean(kind.removeprefix(LIBRARY_PREFIX), known) if is_library or not is_user_queue(kind) else ""
+        raise BadInputError(f'queue "{kind}"{":" if is_library else ""} {error}{meant}') from None
     plan = TorturePlan(
         kind=kind,
         engine=next(engine for engine in ENGINES if engine in queue.engines),

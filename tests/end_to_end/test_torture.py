@@ -90,6 +90,7 @@ def test_a_sound_queue_passes(bench: Bench) -> None:
     ("arguments", "message"),
     [
         (["no_such_queue"], 'queue "no_such_queue" is none of '),
+        (["skip_lockd"], 'nor path/to/file.py:ClassName; did you mean "skip_locked"?'),
         (["skip_locked", "--action", "maim"], "--action maim: expected kill or pause"),
         (["skip_locked", "--point", "between_steps"], "nothing can be tried at between_steps for skip_locked; expected one of"),
         (["laravel", "--set", "queue.retry_after=90"], "claims of laravel last 90 s"),

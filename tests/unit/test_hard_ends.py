@@ -91,7 +91,7 @@ def test_one_that_is_asked_to_stop_while_it_starts_has_not_ended_unexpectedly(pr
 def test_one_that_is_asked_to_stop_while_it_starts_and_fails_has_ended_unexpectedly(
     processes: Supervisor, tmp_path: Path
 ) -> None:
-    failing = f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)"
+    failing = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)"
     starting = begin(processes, tmp_path, failing)
     assert wait_until(lambda: (tmp_path / "log").read_text() == "up\n", within_s=30, every_s=0.01)
     processes.stop([starting], 30)
