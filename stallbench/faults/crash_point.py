@@ -120,7 +120,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
         running = [process.name for process in self.context.load.named(self.on)]
         if not running:
             raise NotCarriedOutError(f"{self.name}: there is no {self.on}")
-        seed = self.context.random.randrange(2**31)
+        seed = self.random.randrange(2**31)
         has_other_trigger = options.in_turn or options.probability is not None
         job_fault = JobFault(
             on=self.on,

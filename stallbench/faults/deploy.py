@@ -170,7 +170,7 @@ class Deploy(Fault[DeployOptions]):
             self._waiting = [] if self.is_over() else self._find_workers()
         most = self.options.surge or self.options.at_a_time
         while self._waiting and now_s >= self._begin_at_s and len(self._active) < most:
-            replacement = Replacement(self._waiting.pop(0), self._policy, self.context.load, self.context.random)
+            replacement = Replacement(self._waiting.pop(0), self._policy, self.context.load, self.random)
             self._active.append(replacement)
             replacement.go_on()
 

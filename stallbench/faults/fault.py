@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -90,6 +92,11 @@ class Fault(ABC, Generic[OptionsT]):
         self.on = on
         self.options = options
         self.context = context
+
+    @cached_property
+    def random(self) -> random.Random:
+        """For its random choices. It shares this with no other fault: how often another one draws depends on the machine."""
+        return random.Random(f"{self.context.seed} {self.name}")
 
     @classmethod
     def find_issue(cls, options: OptionsT, place: FaultPlace) -> tuple[str, str] | None:

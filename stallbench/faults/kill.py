@@ -79,7 +79,7 @@ class Kill(Fault[KillOptions]):
             if self._killed:
                 return
             raise NotCarriedOutError(f"{self.name}: there is no {self.on} to kill")
-        process = self.context.random.choice(candidates)
+        process = self.random.choice(candidates)
         process.kill()
         self._killed.append(process.name)
         if self.options.replaced:

@@ -42,7 +42,7 @@ class Pause(Fault[PauseOptions]):
         if not candidates:
             raise NotCarriedOutError(f"there is no {self.on} to pause")
         count = min(self.options.count or len(candidates), len(candidates))
-        for process in self.context.random.sample(candidates, count):
+        for process in self.random.sample(candidates, count):
             self._paused.append(process)
             process.signal(signal.SIGSTOP)
         for process in self._paused:

@@ -85,7 +85,7 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
         candidates = [(pid, client) for pid, client in backends if client.startswith(roles)]
         if not candidates:
             return
-        pid, client = self.context.random.choice(candidates)
+        pid, client = self.random.choice(candidates)
         if not (self._terminate_on_postgres(pid) if self._is_postgres else self._terminate_on_mysql(pid)):
             raise NotCarriedOutError(f"the connection {pid} of {client} on {self.on} could not be ended")
         self._terminated[client] = self._terminated.get(client, 0) + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ class InjectionContext:
     """Folder for the files of a server that an injection starts; removed at the end of the run."""
     journal: CleanupJournal
     """What has to be undone on external servers, also if the bench is killed."""
-    random: random.Random
-    """Seeded by the run."""
+    seed: int
+    """The run's. Whatever an injection draws at random follows from it and from the injection's name."""
     note: Callable[[str], None]
     """Adds a sentence that the report must show."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from contextlib import AbstractContextManager
@@ -211,7 +210,7 @@ class Run:
                 folder=self.folder,
                 scratch=self._scratch,
                 journal=self._journal,
-                random=random.Random(self.scenario.seed),
+                seed=self.scenario.seed,
                 note=self.recorder.note,
             ),
             say=self.view.say,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -80,7 +79,7 @@ class FaultyRun:
             folder=folder,
             scratch=started.scratch,
             journal=CleanupJournal(started.scratch),
-            random=random.Random(1),
+            seed=1,
             note=self.notes.append,
         )
         self.injections = Injections(context, say=lambda _: None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,7 +49,7 @@ def ended(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_each_call_ends_only_the_connections_that_were_due_when_it_began(clock: Clock, ended: list[int]) -> None:
     fault = object.__new__(TerminateBackends)
     fault.options = TerminateBackendsOptions(every=f"{EVERY_S}s", of="workers")  # type: ignore[arg-type] # as in a scenario
-    fault.on, fault.context = "primary", SimpleNamespace(random=random.Random(1))  # type: ignore[assignment]
+    fault.on, fault.random = "primary", random.Random(1)
     fault._is_postgres, fault._terminated, fault._next_s = True, {}, clock.now_s
     counts = []
     for _ in range(3):
