@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.faults.crash_point import CrashAtPoint, CrashPointOptions
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
 from stallbench.queues import Queue
+from stallbench.scenario.choices import FaultChoice
 
 ACTIONS: tuple[Crash, ...] = ("kill", "pause")
 EXPIRY_S = 3
@@ -66,6 +68,13 @@ class Trial:
         if self.point in _IN_CALLS:
             return f"probability = {_PROBABILITY}, seed = {drawn.randrange(2**31)}"
         return f"every_nth = {drawn.choice(_NTH)}"
+
+    def is_tried_by(self, fault: FaultChoice) -> bool:
+        """Whether a fault makes processes crash as this trial says."""
+        if fault.kind != CrashAtPoint.kind:
+            return False
+        options = CrashPointOptions.model_validate(fault.options)
+        return (options.at, options.action) == (self.point, self.action)
 
     @property
     def needs_expiry(self) -> bool:

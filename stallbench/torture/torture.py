@@ -113,6 +113,13 @@ def plan_torture(
         expiry_s=None,
     )
     scenario = read_first_scenario(plan)
+    changed = scenario.queue.kind
+    if changed != kind and not (
+        is_user_queue(kind) and is_user_queue(changed)
+    ):  # the path of a user's queue may be written differently
+        raise BadInputError(
+            f'--set queue.kind is "{changed}", but the queue of this torture is {kind}; leave it out, or name {changed} instead'
+        )
     expiry_s = describe_queue(scenario).expiry_s
     trials = _choose(queue, scenario, points, action, expiry_s)
     if expiry_s is not None and expiry_s > LONGEST_EXPIRY_S and any(trial.needs_expiry for trial in trials):
@@ -149,10 +156,16 @@ def _find_expiry_option(queue: type[Queue[Any]]) -> str | None:
 
 
 def _require_valid(plan: TorturePlan) -> None:
-    """Read the scenario of each run before the first one starts; raises `stallbench.scenario.file.ScenarioError`."""
+    """Read the scenario of each run before the first one starts; raises `BadInputError` if it has an issue, or if a change has removed what is tried."""
     with tempfile.TemporaryDirectory(prefix=name_temporary("torture")) as scratch:
         for trials in plan.runs:
-            plan.read(trials, Path(scratch))
+            faults = {phase.name: phase.faults for phase in plan.read(trials, Path(scratch)).phases}
+            for trial in trials:
+                if not any(map(trial.is_tried_by, faults.get(trial.point, ()))):
+                    raise BadInputError(
+                        f"--set phases.{trial.point}.faults has no crash_point that {trial.action}s at {trial.point}, which is to be tried there; "
+                        "leave the change out, or add one"
+                    )
 
 
 def _choose(

@@ -80,3 +80,32 @@ def test_the_producers_of_a_library_have_time_to_start(tmp_path: Path) -> None:
         phases = {phase.name: phase.duration_s for phase in plan.read(plan.runs[0], tmp_path).phases}
         durations_s.append(phases[CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED])
     assert durations_s == [3, 8]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            "queue.kind=que",
+            r'queue\.kind is "que", but the queue of this torture is skip_locked; leave it out, or name que instead',
+        ),
+        ("queue.kind=library:river", r'queue\.kind is "library:river", but the queue of this torture is skip_locked'),
+        ("phases.after_claim.faults=[]", r"phases\.after_claim\.faults has no crash_point that kills at after_claim"),
+        ('phases=[{name="only",duration="5s"}]', r"has no crash_point that kills at before_enqueue_acknowledged"),
+        (
+            'phases.after_claim.faults=[{kind="crash_point",on="workers",at="during_work"}]',
+            r"phases\.after_claim\.faults has no crash_point that kills at after_claim",
+        ),
+    ],
+)
+def test_a_change_that_would_try_something_else_is_refused(change: str, message: str) -> None:
+    """Its outcome would be that of another queue, or of a point that no process was to pass."""
+    with pytest.raises(BadInputError, match=message):
+        plan_torture("skip_locked", seed=1, overrides=[change], points=(), action=None)
+
+
+def test_faults_can_be_added_to_the_one_of_a_point(tmp_path: Path) -> None:
+    both = '[{kind="latency"},{kind="crash_point",on="workers",at="after_claim",every_nth=2}]'
+    changes = [f"phases.after_claim.faults={both}"]
+    plan = plan_torture("skip_locked", seed=1, overrides=changes, points=[CrashPoint.AFTER_CLAIM], action="kill")
+    assert len(plan.trials) == 1
