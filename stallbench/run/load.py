@@ -142,18 +142,17 @@ class Load:
         queue: str | None = None,
         payload_bytes: int | None = None,
     ) -> Process:
-        """Start another producer that enqueues ``backlog`` jobs at once and then ``rate`` jobs per second. Returns after the backlog.
+        """Start another producer that enqueues ``backlog`` jobs at once, then ``rate`` jobs per second, and that no fault affects. Returns after the backlog.
 
         ``mark``: identifies its jobs in their payload. ``queue``, ``payload_bytes``: of its jobs; the default one, and the scenario's, if none. It is a
         Locust process if the scenario's producers are and ``backlog`` is 0: Locust does not support a backlog.
         """
         number = 1 + sum(name.startswith("producer-") for name in self._documents)
         by_locust = self._scenario.producers.by_locust and backlog == 0
-        initial = {} if by_locust else {"backlog": backlog}
+        initial: dict[str, object] = {_MARK: mark, "job_faults": None} | ({} if by_locust else {"backlog": backlog})
         own = {"job_queue": queue, "payload_bytes": payload_bytes}
         document = {
             "rate": rate,
-            _MARK: mark,
             **initial,
             **self._describe_producer(number, by_locust=by_locust),
             **{key: value for key, value in own.items() if value},

@@ -70,6 +70,19 @@ def test_a_replacement_that_dies_before_the_bench_looks_again_is_replaced_too(ru
     assert not run.processes.exited_unexpectedly()
 
 
+def test_the_producer_of_a_burst_passes_no_point(run: FaultyRun) -> None:
+    """It belongs to another fault, which would have no producer any more, and nobody would replace it."""
+    run.wait_until_jobs_complete(5)
+    burst = run.inject("burst", "producers", rate=20).evidence["producer"]
+    run.inject("crash_point", "producers", at="after_enqueue_acknowledged", every_nth=5, replace_after="0s")
+    run.go_on_until_killed("producer")
+    enqueued = len(records_of(run, burst))
+    run.wait_until(lambda: len(records_of(run, burst)) >= enqueued + 20, "twenty more jobs of the burst")
+    killed = run.end_faults().evidence["killed"]
+    assert burst not in killed
+    assert not run.processes.exited_unexpectedly()
+
+
 def test_a_paused_worker_is_resumed_after_its_claim_has_expired_and_learns_that(tmp_path: Path) -> None:
     with faulty_run(tmp_path, queue="status_column", queue_options="expire_after = 1") as run:
         run.wait_until_jobs_complete(5)
