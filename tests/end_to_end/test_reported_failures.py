@@ -87,6 +87,7 @@ SHORTENED = {
         "phases.out_of_ids.duration=50s",
         "phases.recovery.duration=8s",
     ],
+    "unique-race --variant staged": ["phases.warmup.duration=2s"],  # the second producer takes seconds to start
     "listener-herd --variant batches": ["phases.warmup.duration=2s", "phases.herd.duration=15s"],
     "sqlite-reader --variant busy_timeout": [
         "phases.warmup.duration=2s",
