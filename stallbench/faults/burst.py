@@ -43,7 +43,9 @@ class Burst(Fault[BurstOptions]):
 
     @classmethod
     def find_issue(cls, options: BurstOptions, place: FaultPlace) -> tuple[str, str] | None:
-        """Find a queue, or tenant, to which the bench cannot enqueue."""
+        """Find a burst without jobs, and a queue, or tenant, to which the bench cannot enqueue."""
+        if not options.at_once and not options.rate:
+            return "at_once", " is 0, and so is rate: no job would be enqueued; expected at least one of them to be more"
         if options.queue is None or options.queue == DEFAULT_QUEUE:
             return None
         if "queue" not in place.queue.used_job_fields:

@@ -37,7 +37,10 @@ class ClockSkew(WorkFault[ClockSkewOptions]):
 
     @classmethod
     def find_issue(cls, options: ClockSkewOptions, place: FaultPlace) -> tuple[str, str] | None:
-        """Find workers of a library whose clock cannot be changed."""
+        """Find clocks that would stay as they are, and workers of a library whose clock cannot be changed."""
+        if options.ahead_s == options.behind_s:
+            same = f" is {options.ahead_s:g} s, and so is behind: no clock would change; expected two different values"
+            return "ahead", same
         if not issubclass(place.queue, LibraryQueue) or place.queue.library.language not in _ASKS_THE_KERNEL:
             return None
         theirs = f"the workers of {place.queue.kind} are programs in Go, which ask the kernel for the time, where the bench cannot change it"
