@@ -81,8 +81,10 @@ class Process:
         code = self._popen.poll()
         if code is not None and self.end_ns is None:
             self.end_ns = time.time_ns()
-            if self.intended == "stopped" and self._was_starting and code == -self._stop_signal:
-                self.intended = "killed"  # it was still starting, and could not handle the signal yet
+            if self.intended == "stopped" and self._was_starting and code in (-self._stop_signal, *self._orderly_exit_codes):
+                self.intended = (
+                    "killed"  # it was still starting: it has recorded nothing, and perhaps could not handle the signal
+                )
             self._left_processes = self._end_group() and code != -signal.SIGKILL
         return code
 

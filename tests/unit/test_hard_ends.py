@@ -88,6 +88,17 @@ def test_one_that_is_asked_to_stop_while_it_starts_has_not_ended_unexpectedly(pr
     assert (starting.record().intended, processes.exited_unexpectedly()) == ("killed", [])
 
 
+def test_one_that_is_asked_to_stop_while_it_starts_and_ends_in_order_need_not_have_recorded_anything(
+    processes: Supervisor, tmp_path: Path
+) -> None:
+    """The check of the records misses no events of a process that was killed."""
+    in_order = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nprint('up', flush=True)\ntime.sleep(1000)"
+    starting = begin(processes, tmp_path, in_order)
+    assert wait_until(lambda: (tmp_path / "log").read_text() == "up\n", within_s=30, every_s=0.01)
+    processes.stop([starting], 30)
+    assert (starting.exit_code, starting.record().intended) == (0, "killed")
+
+
 def test_one_that_is_asked_to_stop_while_it_starts_and_fails_has_ended_unexpectedly(
     processes: Supervisor, tmp_path: Path
 ) -> None:
