@@ -1,14 +1,15 @@
 """Reads the addresses that `stallbench observe` is given, and where the password comes from.
 
 A PostgreSQL address is libpq's, a URI or ``host=.. dbname=..``. What it leaves out comes from where psql takes it: PGHOST, PGUSER, the password file
-(~/.pgpass). Parameters about encryption are handed to libpq by its environment variables, which every process of the observation inherits.
+(~/.pgpass). Parameters about encryption are handed to libpq by its environment variables, which every process of the observation inherits. Those of an
+address of MariaDB or MySQL are read by `stallbench.observe.innodb.encryption`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 import psycopg
@@ -16,6 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from stallbench.errors import BadInputError
+from stallbench.observe.innodb.encryption import Encryption, read_encryption
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint, has_password
 from stallbench.scenario.validation.suggestion import did_you_mean
 
@@ -50,6 +52,8 @@ class ObservedServers:
     """The server that is observed; it may itself be a replica."""
     replicas: Mapping[str, Endpoint]
     """By the application name under which each streams."""
+    encryption: Mapping[str, Encryption] = field(default_factory=dict)
+    """Of MariaDB and MySQL: by server, `PRIMARY` or a replica."""
 
 
 def read_addresses(addresses: Sequence[str]) -> ObservedServers:
@@ -58,6 +62,7 @@ def read_addresses(addresses: Sequence[str]) -> ObservedServers:
         raise BadInputError(f"--dsn is missing; {_FORM}")
     issues: list[str] = []
     servers: dict[str, Endpoint] = {}
+    encryption: dict[str, Encryption] = {}
     for address in addresses:
         name, url = _split_name(address)
         if not url.strip():
@@ -67,7 +72,10 @@ def read_addresses(addresses: Sequence[str]) -> ObservedServers:
             issues.append(f"--dsn {name}: given twice; name each replica as it streams: --dsn NAME=..")
             continue
         try:
-            servers[name] = _read_postgres(name, url) if _is_postgres(url) else _read_innodb(name, url)
+            if _is_postgres(url):
+                servers[name] = _read_postgres(name, url)
+            else:
+                servers[name], encryption[name] = _read_innodb(name, url)
         except BadInputError as error:
             issues.append(str(error))
     primary = servers.pop(PRIMARY, None)
@@ -78,7 +86,7 @@ def read_addresses(addresses: Sequence[str]) -> ObservedServers:
         issues.append(f"--dsn: the servers are of different engines: {', '.join(sorted(engines))}")
     if issues or primary is None:
         raise BadInputError("\n".join(issues))
-    return ObservedServers(primary=primary, replicas=servers)
+    return ObservedServers(primary=primary, replicas=servers, encryption=encryption)
 
 
 def _split_name(address: str) -> tuple[str, str]:
@@ -126,7 +134,7 @@ def _read_postgres(name: str, url: str) -> Endpoint:
     )
 
 
-def _read_innodb(name: str, url: str) -> Endpoint:
+def _read_innodb(name: str, url: str) -> tuple[Endpoint, Encryption]:
     if has_password(url):
         raise _password_issue(name, "MYSQL_PWD")
     try:
@@ -137,9 +145,11 @@ def _read_innodb(name: str, url: str) -> Endpoint:
     if parts.scheme not in _INNODB:
         raise BadInputError(f"--dsn {name}: {_FORM}{did_you_mean(parts.scheme, (*_POSTGRES, *_INNODB))}")
     database = unquote(parts.path.removeprefix("/"))
-    if not database or not parts.username or not parts.hostname or parts.query or parts.fragment:
+    if not database or not parts.username or not parts.hostname or parts.fragment:
         raise BadInputError(f"--dsn {name}: {_FORM}")
-    return Endpoint(
+    if port == 0:
+        raise BadInputError(f"--dsn {name}: port is 0; expected 1 to {_LAST_PORT}")
+    endpoint = Endpoint(
         engine=parts.scheme,
         host=parts.hostname,
         port=port or _PORTS[parts.scheme],
@@ -147,6 +157,7 @@ def _read_innodb(name: str, url: str) -> Endpoint:
         user=unquote(parts.username),
         password=_find_password("MYSQL_PWD"),
     )
+    return endpoint, read_encryption(f"--dsn {name}", parts.query)
 
 
 def _password_issue(name: str, variable: str) -> BadInputError:

@@ -26,7 +26,7 @@ def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject, load: 
     assert isinstance(queues, InnoDBQueuesSubject), "of this family of engines"
     endpoints = {PRIMARY: servers.primary, **servers.replicas}
     return Observer(
-        lambda name: InnoDBSession(endpoints[name], name),
+        lambda name: InnoDBSession(endpoints[name], name, servers.encryption.get(name)),
         tuple(servers.replicas),
         [
             InnoDBRightsSubject(),

@@ -12,6 +12,7 @@ from stallbench.engines.error_kinds import MYSQL_SESSION_ENDED_CODES
 from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, set_if_known
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
+from stallbench.observe.innodb.encryption import Encryption
 from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.server_time import MARK, ServerTime
 from stallbench.records.endpoint import Endpoint
@@ -29,12 +30,15 @@ _TIMEOUTS = (
     f"SET SESSION max_execution_time = {STATEMENT_TIMEOUT_S * 1000}",
 )
 """MariaDB's and MySQL's."""
+_CERTIFICATE_REFUSED = "certificate verify failed"
+_WRONG_AUTHORITY = "ssl_ca must name the certificate of the authority that signed the server's"
+_WRONG_NAME = "ssl_verify_identity checks that the certificate is for the host in the address; ssl_ca alone does not"
 
 
 class InnoDBSession:
     """One session, with the cursors of a PyMySQL connection."""
 
-    def __init__(self, endpoint: Endpoint, name: str = PRIMARY) -> None:
+    def __init__(self, endpoint: Endpoint, name: str = PRIMARY, encryption: Encryption | None = None) -> None:
         """Connect. Raises `ServerGoneError` when the server cannot be reached or refuses, `NotCarriedOutError` if it cannot be read safely."""
         self.endpoint = endpoint
         self.name = name
@@ -61,6 +65,7 @@ class InnoDBSession:
                 read_timeout=STATEMENT_TIMEOUT_S + 3,
                 program_name=PROGRAM,
                 cursorclass=MeasuredCursor,
+                **(encryption or Encryption()).options,
             )
         except pymysql.Error as error:
             raise ServerGoneError(name, _explain_refusal(endpoint, error)) from error
@@ -120,8 +125,11 @@ class InnoDBSession:
 
 
 def _explain_refusal(endpoint: Endpoint, error: pymysql.Error) -> str:
-    """Return the driver's words, with the likely cause if the port is open and the server has not said that it is MariaDB or MySQL."""
+    """Return the driver's words, with the cause if a certificate was refused, or if the port is open and no MariaDB or MySQL has answered."""
     words = DRIVER.describe(error)
+    if _CERTIFICATE_REFUSED in words:
+        is_name = "mismatch" in words or "not valid for" in words
+        return f"{words}; {_WRONG_NAME if is_name else _WRONG_AUTHORITY}"
     if "timed out" not in words or not _is_port_open(endpoint):
         return words
     return f"{words}; the port is open, but no MariaDB or MySQL answers. Is it PostgreSQL (--dsn postgresql://..)?"
