@@ -1,4 +1,4 @@
-"""How large are tables and their indexes on disk?
+"""How large are tables, their TOAST tables and their indexes on disk, and how much of that holds no live row?
 
 The server opens a table to measure it, which takes ACCESS SHARE: one table that another session has locked would hide the sizes of all.
 """
@@ -10,16 +10,61 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-_SIZES = "SELECT oid::bigint, pg_relation_size(oid), pg_indexes_size(oid) FROM unnest(%s::oid[]) AS oid"
+ROW_OVERHEAD_BYTES = 28
+"""Header and item pointer of a row."""
+FILLED = 0.9
+"""Share of a page that rows fill when nothing is bloated."""
+_INDEX_FILLED = 0.65
+"""Of an index: pages that were split for keys in random order are two thirds full, and need not be more."""
+_CHUNK_BYTES = 1996 + 12 + ROW_OVERHEAD_BYTES
+"""Largest row of a TOAST table: a part of a value, its number and that of the value."""
+_ENTRY_OVERHEAD_BYTES = 16
+"""Header, item pointer and alignment of an entry of a B-tree."""
+_PAGE_BYTES = 8192
+
+# Of a partial index only the last vacuum or analyze knows the entries. What is deduplicated in an index, and the last part of each TOAST value, needs
+# less than is assumed here: of both the bloat is at least what is computed.
+_SIZES = f"""
+SELECT measured.oid::bigint, pg_relation_size(measured.oid), pg_indexes_size(measured.oid),
+  pg_relation_size(toast), pg_relation_size(toast) - pg_stat_get_live_tuples(toast) * {_CHUNK_BYTES} / {FILLED},
+  (SELECT sum(greatest(0, pg_relation_size(indexrelid) - {_PAGE_BYTES}
+     - CASE WHEN indpred IS NOT NULL AND own.reltuples >= 0 THEN least(live, own.reltuples) ELSE live END
+     * (entry_bytes + {_ENTRY_OVERHEAD_BYTES}) / {_INDEX_FILLED}))
+   FROM pg_index
+   JOIN pg_class AS own ON own.oid = indexrelid
+   JOIN pg_am ON pg_am.oid = own.relam AND amname = 'btree'
+   CROSS JOIN LATERAL (
+     SELECT CASE WHEN bool_and(bytes IS NOT NULL) THEN sum(bytes) END AS entry_bytes
+     FROM pg_attribute AS entry
+     LEFT JOIN pg_attribute AS field ON field.attrelid = indrelid AND field.attnum = nullif(indkey[entry.attnum - 1], 0)
+     CROSS JOIN LATERAL (
+       SELECT CASE WHEN entry.attlen > 0 THEN entry.attlen ELSE (
+         SELECT avg_width FROM pg_stats
+         WHERE schemaname = nspname AND tablename = CASE WHEN field.attname IS NULL THEN own.relname ELSE measured.relname END
+         AND attname = coalesce(field.attname, entry.attname) LIMIT 1
+       ) END AS bytes
+     ) AS width
+     WHERE entry.attrelid = indexrelid AND entry.attnum > 0
+   ) AS entries
+   WHERE indrelid = measured.oid AND entry_bytes IS NOT NULL)
+FROM (
+  SELECT oid, relname, nspname, nullif(reltoastrelid, 0) AS toast, pg_stat_get_live_tuples(oid) AS live
+  FROM unnest(%s::oid[]) AS oid
+  LEFT JOIN (
+    SELECT pg_class.oid, relname, reltoastrelid, nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+  ) AS named USING (oid)
+) AS measured
+"""
 _NOT_LOCKED = """
 WITH locked AS MATERIALIZED (
   SELECT relation FROM pg_locks
   WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock'
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 )
-SELECT oid::bigint FROM unnest(%s::oid[]) AS oid
+SELECT oid::bigint FROM unnest(%s::oid[]) AS listed (oid)
 WHERE oid NOT IN (SELECT relation FROM locked)
-AND NOT EXISTS (SELECT FROM pg_index JOIN locked ON relation = indexrelid WHERE indrelid = oid)
+AND NOT EXISTS (SELECT FROM pg_index JOIN locked ON relation = indexrelid WHERE indrelid = listed.oid)
+AND NOT EXISTS (SELECT FROM pg_class JOIN locked ON relation = reltoastrelid WHERE pg_class.oid = listed.oid)
 """
 """A session that waits for ACCESS EXCLUSIVE counts too: ACCESS SHARE would have to wait behind it."""
 
@@ -29,6 +74,12 @@ class Sizes(NamedTuple):
 
     table_bytes: int | None
     index_bytes: int | None
+    toast_bytes: int | None = None
+    """Of the values that are stored beside the rows; None if the table's rows have no such values."""
+    toast_bloat_bytes: float | None = None
+    """What its TOAST table occupies beyond its live rows, at least: not more than 0 if nothing is known of it."""
+    index_bloat_bytes: float | None = None
+    """What its B-trees occupy beyond entries for its live rows, at least; None if the user may not read the statistics of any."""
 
 
 class TableSizes:

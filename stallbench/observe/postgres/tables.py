@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, read_workers
 from stallbench.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
 from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural
-from stallbench.observe.postgres.table_sizes import Sizes, TableSizes
+from stallbench.observe.postgres.table_sizes import FILLED, ROW_OVERHEAD_BYTES, Sizes, TableSizes
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
 _MOST_SHOWN = 8
@@ -59,11 +59,8 @@ FROM shown
 ORDER BY dead DESC, written DESC
 LIMIT {_MOST_SHOWN} + cardinality(%(wanted)s::oid[])
 """
-_ROW_OVERHEAD_BYTES = 28
-"""Header and item pointer of a row."""
-_FILLED = 0.9
-"""Share of a page that rows fill when nothing is bloated."""
-_LITTLE_BYTES = 8 * 1024 * 1024
+LITTLE_BYTES = 8 * 1024 * 1024
+"""Bloat below this is not worth a look."""
 
 
 class TableCounts(NamedTuple):
@@ -102,7 +99,7 @@ class TableCounts(NamedTuple):
         """What the table occupies beyond its live rows, estimated from the sampled width of its columns."""
         if self.row_bytes is None or self.sizes is None or self.sizes.table_bytes is None:
             return None
-        return max(0.0, self.sizes.table_bytes - self.live * (self.row_bytes + _ROW_OVERHEAD_BYTES) / _FILLED)
+        return max(0.0, self.sizes.table_bytes - self.live * (self.row_bytes + ROW_OVERHEAD_BYTES) / FILLED)
 
 
 class TablesSubject(Subject):
@@ -148,6 +145,8 @@ class TablesSubject(Subject):
                     caution="needs no autovacuum worker; removes nothing while the horizon is held",
                 )
             )
+        listed = [table for table in tables if table.dead >= _SOME_DEAD or table.oid in wanted]
+        has_toast = any(table.sizes and table.sizes.toast_bytes for table in listed)
         section = Section(
             title="Tables with the most dead rows, and the queue's",
             columns=(
@@ -160,9 +159,10 @@ class TablesSubject(Subject):
                 "writes/s",
                 "size",
                 "bloat",
+                *(["TOAST"] if has_toast else []),
                 "indexes",
             ),
-            rows=tuple(self._row(table, look.at_s) for table in tables if table.dead >= _SOME_DEAD or table.oid in wanted),
+            rows=tuple(self._row(table, look.at_s, has_toast=has_toast) for table in listed),
             sentences=(self._describe_workers(most, workers, overdue, tables, sees_all=look.known.sees_all),),
             findings=tuple(findings),
             unseen=self._name_unseen(tables),
@@ -224,7 +224,7 @@ class TablesSubject(Subject):
             caution=caution,
         )
 
-    def _row(self, table: TableCounts, at_s: float) -> tuple[str, ...]:
+    def _row(self, table: TableCounts, at_s: float, *, has_toast: bool) -> tuple[str, ...]:
         last = self._last.get(table.oid)
         rate = ""
         if last and at_s > last[0]:
@@ -232,7 +232,9 @@ class TablesSubject(Subject):
         vacuum = "running" if table.in_vacuum else "never" if table.vacuumed_s is None else f"{format_age(table.vacuumed_s)} ago"
         due = format_count(table.threshold) + (" (overdue)" if table.is_overdue else "")
         bloat = table.bloat_bytes
-        is_little = bloat is not None and bloat < _LITTLE_BYTES
+        is_little = bloat is not None and bloat < LITTLE_BYTES
+        sizes = table.sizes
+        toast = _describe_size(sizes.toast_bytes, sizes.toast_bloat_bytes) if sizes and sizes.toast_bytes else ""
         return (
             table.name,
             format_count(table.live),
@@ -241,9 +243,10 @@ class TablesSubject(Subject):
             vacuum,
             format_count(self._left[table.oid]) if table.oid in self._left else "",
             rate,
-            format_bytes(table.sizes.table_bytes) if table.sizes else "locked",
+            format_bytes(sizes.table_bytes) if sizes else "locked",
             "little" if is_little else f"about {format_bytes(bloat)}" if bloat is not None else "?",
-            format_bytes(table.sizes.index_bytes) if table.sizes else "locked",
+            *([toast if sizes else "locked"] if has_toast else []),
+            _describe_size(sizes.index_bytes, sizes.index_bloat_bytes) if sizes else "locked",
         )
 
     def _describe_workers(
@@ -273,3 +276,9 @@ class TablesSubject(Subject):
                 )
             )
         return tuple(unseen)
+
+
+def _describe_size(size_bytes: int | None, bloat_bytes: float | None) -> str:
+    """Return a size, with its bloat if that is known and more than a little."""
+    bloat = f", about {format_bytes(bloat_bytes)} bloat" if bloat_bytes is not None and bloat_bytes >= LITTLE_BYTES else ""
+    return f"{format_bytes(size_bytes)}{bloat}"
