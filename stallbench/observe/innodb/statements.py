@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stallbench.collectors.innodb_statements import read_digest_counts, read_digest_texts
+from stallbench.collectors.innodb_statements import DigestCounts, read_digest_texts
 from stallbench.collectors.statements import StatementCounts
 from stallbench.observe.formatting import format_age
 from stallbench.observe.postgres.statements import StatementsSubject
@@ -16,9 +16,14 @@ class InnoDBStatementsSubject(StatementsSubject):
 
     what = "times of statements"
 
+    def __init__(self) -> None:
+        """Know no earlier counts."""
+        super().__init__()
+        self._digests = DigestCounts()
+
     def read_counts(self, look: Look) -> list[StatementCounts] | None:
         """Return the counts of every statement; none if the performance schema is off."""
-        return read_digest_counts(look.server)
+        return self._digests.read(look.server)
 
     def read_texts(self, look: Look, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
         """Return the text of each statement."""
