@@ -42,6 +42,8 @@ _PARAMETERS = {
     "application_name": "",
 }
 """What else an address may have, and the variable by which libpq takes it; without one it is the bench's own choice."""
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+"""Of libpq."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,10 @@ def _read_postgres(name: str, url: str) -> Endpoint:
                 f"--dsn {name}: parameter {key} is not supported; expected one of {', '.join(_PARAMETERS)}{did_you_mean(key, _PARAMETERS)}"
             )
         variable, value = _PARAMETERS[key], given.pop(key)
+        if key == "sslmode" and value not in _SSL_MODES:
+            raise BadInputError(
+                f"--dsn {name}: sslmode is {value!r}; expected one of {', '.join(_SSL_MODES)}{did_you_mean(value, _SSL_MODES)}"
+            )
         if variable and os.environ.setdefault(variable, value) != value:
             raise BadInputError(f"--dsn {name}: {key} is {value}, and {variable} is {os.environ[variable]}; give one of the two")
     values = {key: given.get(key) or os.environ.get(variable, "") for key, variable in _FROM_ENVIRONMENT.items()}

@@ -197,6 +197,10 @@ def test_addresses_are_libpq_s_and_the_password_is_the_environment_s(monkeypatch
         ("postgresql://me@db.test:0/app", "--dsn primary: port is 0; expected 1 to 65535"),
         ("mysql://me@db.test:65536/app", "--dsn primary: cannot be read as an address: Port out of range 0-65535"),
         ("mysql://me:s3c/ret@db.test/app", "--dsn primary: contains a password"),
+        (
+            "postgresql://me@db.test/app?sslmode=required",
+            "--dsn primary: sslmode is 'required'; expected one of disable, allow, prefer, require, verify-ca, verify-full; did you mean",
+        ),
     ],
 )
 def test_an_address_that_is_none_is_refused_before_a_server_is_asked(address: str, said: str) -> None:
