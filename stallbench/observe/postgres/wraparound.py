@@ -44,7 +44,9 @@ class WraparoundSubject(Subject):
         oldest = max(age_xids, age_multixacts)
         left = max(_STOP - oldest, 0)
         ids = "transaction ids" if age_xids >= age_multixacts else "multixact ids"
-        speed = f", {format_age(left / self._rate)} at {format_count(self._rate)} transactions/s" if self._rate >= 1 else ""
+        speed = ""
+        if self._rate >= 1 and age_xids >= age_multixacts:  # a transaction may use no multixact id, or several
+            speed = f", {format_age(left / self._rate)} at {format_count(self._rate)} transactions/s"
         sentence = f"{format_count(left)} {ids} left until the server refuses to write{speed}; the oldest database is {database}."
         findings: tuple[Finding, ...] = ()
         if oldest >= max(_LATE, 2 * freeze_at):
