@@ -200,6 +200,21 @@ def test_the_times_of_the_claim_statement_are_those_since_the_last_look(server: 
     assert any(row[0].startswith("claim: ") and row[2].endswith("ms") for row in rows)
 
 
+def test_the_observation_s_own_queries_are_not_listed_among_the_statements(server: Endpoint) -> None:
+    look_at(server)  # an earlier observation, whose queries are counted, too
+    with innodb_observer_of(server) as observer:
+        for _ in range(3):
+            section = section_of(observer.look(reads_everything=True), "Statements")
+        text = text_of(section)
+        own = [
+            row
+            for row in section.rows
+            if re.search("innodb_metrics|digest|trx_mysql_thread_id|reserved_at", row[0], re.IGNORECASE)
+        ]
+    assert not own
+    assert re.search(r"The queries of this observation took [\d.,]+ ms of that time", text)
+
+
 def test_a_user_with_few_rights_learns_what_is_hidden_and_how_to_see_it(server: Endpoint) -> None:
     execute(
         server,

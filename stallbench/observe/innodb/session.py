@@ -13,6 +13,7 @@ from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, set_if_known
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.innodb.encryption import Encryption
+from stallbench.observe.innodb.own_statements import Signature, sign
 from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.server_time import MARK, ServerTime
 from stallbench.records.endpoint import Endpoint
@@ -43,6 +44,9 @@ class InnoDBSession:
         self.endpoint = endpoint
         self.name = name
         self.is_pooled = False
+        self.signatures: set[Signature | None] = set()
+        """Of the queries that were executed."""
+        self._signed: set[str] = set()
         self._server_time = ServerTime()
         session = self
 
@@ -114,6 +118,9 @@ class InnoDBSession:
             )
 
     def _execute(self, execute: Any, query: str, values: object) -> int:
+        if query not in self._signed:
+            self._signed.add(query)
+            self.signatures.add(sign(query))
         try:
             with self._server_time.measure():
                 return int(execute(f"{MARK} {query.strip()}", values))

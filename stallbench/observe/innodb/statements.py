@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from stallbench.collectors.innodb_statements import DigestCounts, read_digest_texts
 from stallbench.collectors.statements import StatementCounts
 from stallbench.observe.formatting import format_age
+from stallbench.observe.innodb.own_statements import Signature, sign
 from stallbench.observe.postgres.statements import StatementsSubject
-from stallbench.observe.subject import Look, Unseen
+from stallbench.observe.server_time import MARK
+from stallbench.observe.subject import Look, Section, Unseen
 
 
 class InnoDBStatementsSubject(StatementsSubject):
@@ -20,14 +22,32 @@ class InnoDBStatementsSubject(StatementsSubject):
         """Know no earlier counts."""
         super().__init__()
         self._digests = DigestCounts()
+        self._signatures: dict[int | str, Signature] = {}
+        """Of the statements that are not known to be the observation's."""
+
+    def look(self, look: Look) -> Section:
+        """Return what the statements took. Queries that this session has executed since the last look are its own from now on."""
+        for name in [name for name, signature in self._signatures.items() if signature in look.server.signatures]:
+            del self._signatures[name]
+            self._texts[name] = f"{MARK} {self._texts[name]}"
+            if name in self._last:
+                self._own_ms += self._last[name].total_ms
+        return super().look(look)
 
     def read_counts(self, look: Look) -> list[StatementCounts] | None:
         """Return the counts of every statement; none if the performance schema is off."""
         return self._digests.read(look.server)
 
     def read_texts(self, look: Look, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
-        """Return the text of each statement."""
-        return read_digest_texts(look.server, statements)
+        """Return the text of each statement; that of the observation's own begins with `MARK`."""
+        for name, text in read_digest_texts(look.server, statements):
+            signature = sign(text or "")
+            if signature is None or signature not in look.server.signatures:
+                if signature is not None:
+                    self._signatures[name] = signature
+                yield name, text
+            else:
+                yield name, f"{MARK} {text}"
 
     def describe_missing(self, look: Look) -> tuple[Unseen, ...]:
         """Return nothing: `InnoDBRightsSubject` says that the performance schema is off."""
