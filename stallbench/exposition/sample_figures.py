@@ -20,6 +20,7 @@ from stallbench.records.samples import Sample
 
 _STALE_S = 15.0
 """A value is dropped if it was not sampled again for this long: a server that is gone has no dead tuples."""
+_Key = tuple[str, tuple[tuple[str, str], ...]]
 _TRANSIENT = {"wait", "session", "holder"}
 """Kinds of subjects that exist only while a sample finds them: they are dropped after `_TRANSIENT_SAMPLES` samples without them."""
 _TRANSIENT_SAMPLES = 2.5
@@ -101,13 +102,33 @@ class SampleFigures(Collector):
         """Start empty. ``interval_s``: the sampling interval."""
         self._transient_stale_s = min(_STALE_S, _TRANSIENT_SAMPLES * interval_s)
         self._lock = threading.Lock()
-        self._last: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, float]] = {}
+        self._last: dict[_Key, tuple[float, float]] = {}
         """Value and time by the metric's key and its labels."""
+        self._kept: dict[str, set[_Key]] = {}
+
+    def keep(self, collector: str, samples: Sequence[Sample]) -> None:
+        """Take the samples of a collector in place of those before, which do not become stale however long they are the last.
+
+        `stallbench observe` samples as seldom as once in minutes, if the user wants it or if that is expensive.
+        """
+        taken = self._read(samples)
+        with self._lock:
+            for key in self._kept.get(collector, ()):
+                self._last.pop(key, None)
+            self._kept[collector] = set(taken)
+            self._last |= taken
 
     def observe(self, samples: Sequence[Sample]) -> None:
         """Take the samples of one collector at one time."""
+        taken = self._read(samples)
+        with self._lock:
+            self._last |= taken
+
+    @staticmethod
+    def _read(samples: Sequence[Sample]) -> dict[_Key, tuple[float, float]]:
+        """Return those of the samples that are exposed."""
         now_s = time.monotonic()
-        latest = {}
+        latest: dict[_Key, tuple[float, float]] = {}
         for sample in samples:
             kind, _, rest = sample.subject.partition(":")
             if kind not in _NAMED_BY and kind.startswith("replica"):
@@ -128,14 +149,16 @@ class SampleFigures(Collector):
             elif kind in _NAMED_BY:
                 labels[_NAMED_BY[kind]] = rest
             latest["/".join(key), tuple(sorted(labels.items()))] = (float(sample.value), now_s)
-        with self._lock:
-            self._last |= latest
+        return latest
 
     def collect(self) -> Iterable[Metric]:
         """Return the recent samples."""
         now_s = time.monotonic()
         with self._lock:
-            self._last = {key: value for key, value in self._last.items() if now_s - value[1] <= self._stale_s(key[0])}
+            kept = set().union(*self._kept.values())
+            self._last = {
+                key: value for key, value in self._last.items() if key in kept or now_s - value[1] <= self._stale_s(key[0])
+            }
             last = dict(self._last)
         families: dict[str, Metric] = {}
         for (key, labels), (value, _) in sorted(last.items()):

@@ -84,7 +84,7 @@ class _Ongoing:
                 self.missed += 1
                 self.lost = str(error)
         elif self.recording is not None:
-            self.recording.jobs.miss()
+            self.recording.miss()
         self.missed += bool(observation.gone)
         return observation
 
@@ -237,7 +237,7 @@ def _exposed(ongoing: _Ongoing, record: ObservationRecord | None) -> Iterator[No
             (Path(scratch) / "samples").mkdir()
             _start_recording(ongoing, Path(scratch), figures)
         else:
-            ongoing.recording.observe = figures.observe
+            ongoing.recording.observe = figures.keep
         port = serve(options.exposure, figures, phase)["metrics_port"]
         run = record.folder.path if record else options.runs / f"observe-{options.servers.primary.database or 'server'}"
         run.parent.mkdir(parents=True, exist_ok=True)
@@ -267,5 +267,5 @@ def _start_recording(ongoing: _Ongoing, folder: Path, figures: object = None) ->
         every_s=options.every_s,
         log=options.log,
     )
-    ongoing.recording.observe = getattr(figures, "observe", None)
+    ongoing.recording.observe = getattr(figures, "keep", None)
     ongoing.recording.sample(ongoing.queues.counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,9 @@ class Recording:
         for collector in self._collectors:
             collector.connections = _OwnSessions(sessions)  # type: ignore[assignment]
         names = (*(collector.name for collector in self._collectors), _BACKLOG)
-        self._logs = {name: SampleLog(folder / "samples" / f"{name}.csv", self._hand_on) for name in names}
-        self.observe: Callable[[Sequence[Sample]], None] | None = None
-        """Receives what is written."""
+        self._logs = {name: SampleLog(folder / "samples" / f"{name}.csv", partial(self._hand_on, name)) for name in names}
+        self.observe: Callable[[str, Sequence[Sample]], None] | None = None
+        """Receives what is written, and the name of the collector."""
         self.jobs = JobSamples()
         """The samples of jobs, and which metrics of them are uncertain."""
         self.why_not: dict[str, str] = {}
@@ -106,9 +107,15 @@ class Recording:
         for log in self._logs.values():
             log.close()
 
-    def _hand_on(self, samples: Sequence[Sample]) -> None:
+    def miss(self) -> None:
+        """Note a look at which the server could not be read: its last figures are no longer handed on."""
+        self.jobs.miss()
+        for name in self._logs:
+            self._hand_on(name, [])
+
+    def _hand_on(self, collector: str, samples: Sequence[Sample]) -> None:
         if self.observe is not None:
-            self.observe(samples)
+            self.observe(collector, samples)
 
     def _take(self, collector: Collector) -> list[Sample]:
         samples: list[Sample] = []
