@@ -43,6 +43,9 @@ class StatementsSubject(Subject):
         self._last_s = 0.0
         self._texts: dict[int | str, str] = {}
         self._own_ms = 0.0
+        self._is_claim: dict[int | str, bool] = {}
+        """Of the statements that were searched for `_searched_for`: of ten thousand that takes a while."""
+        self._searched_for: tuple[Sequence[str], Sequence[re.Pattern[str]]] = ((), ())
 
     def look(self, look: Look) -> Section:
         """Return the claim statements and those that took the most time since the last look."""
@@ -63,8 +66,8 @@ class StatementsSubject(Subject):
         over_s = look.at_s - self._last_s
         slowest = sorted(grown.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
         of_all_time = sorted(counts.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
-        tables, patterns = look.known.queue_names, look.known.claim_patterns
-        claims = [name for name in counts if self._is_claim(name, tables, patterns)]
+        tables = look.known.queue_names
+        claims = self._find_claims(counts, tables, look.known.claim_patterns)
         shown = dict.fromkeys(
             [*sorted(claims, key=lambda name: -counts[name].total_ms)[:_MOST_SHOWN], *(one.statement for one in slowest)]
         )
@@ -133,11 +136,15 @@ class StatementsSubject(Subject):
             for name, text in self.read_texts(look, new):
                 self._texts[name] = plain_statement(text)
 
-    def _is_claim(self, name: int | str, tables: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> bool:
-        text = self._texts.get(name, "")
-        if any(pattern.search(text) for pattern in patterns):
-            return True
-        return bool(_CLAIM_WORDS.search(text)) and any(re.search(rf"\b{re.escape(table)}\b", text) for table in tables)
+    def _find_claims(
+        self, names: Iterable[int | str], tables: Sequence[str], patterns: Sequence[re.Pattern[str]]
+    ) -> list[int | str]:
+        if self._searched_for != (tables, patterns):
+            self._searched_for, self._is_claim = (tables, patterns), {}
+        for name in names:
+            if name not in self._is_claim and name in self._texts:
+                self._is_claim[name] = _is_claim(self._texts[name], tables, patterns)
+        return [name for name in names if self._is_claim.get(name)]
 
     def _row(
         self, name: int | str, is_claim: bool, now: StatementCounts | None, earlier: StatementCounts | None, over_s: float
@@ -168,6 +175,12 @@ class StatementsSubject(Subject):
             f"call{compared}: {shorten_text(self._texts.get(name, ''), 70)}",
             because="a claim that reads more pages than before reads past dead rows, or has another plan",
         )
+
+
+def _is_claim(text: str, tables: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> bool:
+    if any(pattern.search(text) for pattern in patterns):
+        return True
+    return bool(_CLAIM_WORDS.search(text)) and any(re.search(rf"\b{re.escape(table)}\b", text) for table in tables)
 
 
 def _subtract(now: StatementCounts, before: StatementCounts | None) -> StatementCounts | None:
