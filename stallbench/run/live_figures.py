@@ -37,6 +37,8 @@ class LiveFigures:
     """Jobs per second."""
     completed_rate: float | None
     claim_ms_p95: float | None
+    times_claims: bool
+    """Whether the queue's claims are timed; those of a library are not."""
     depth: int | None
     dead_tuples: int | None
     """PostgreSQL only."""
@@ -49,8 +51,8 @@ class LiveFigures:
     """The oldest holder of the horizon: its application, server, pid and state."""
 
 
-def read_live_figures(folder: RunFolder) -> LiveFigures:
-    """Read the ends of the event logs and of the samples that are shown."""
+def read_live_figures(folder: RunFolder, *, times_claims: bool) -> LiveFigures:
+    """Read the ends of the event logs and of the samples that are shown. ``times_claims``: whether the queue's claims are timed."""
     now_ns = time.time_ns()
     claims_ns: list[int] = []
     enqueued_rate = completed_rate = 0.0
@@ -66,6 +68,7 @@ def read_live_figures(folder: RunFolder) -> LiveFigures:
         enqueued_rate=enqueued_rate,
         completed_rate=completed_rate,
         claim_ms_p95=claims_ns[int(len(claims_ns) * 0.95)] / 1e6 if claims_ns else None,
+        times_claims=times_claims,
         depth=_count(latest, "depth"),
         dead_tuples=_count(latest, "dead_tuples"),
         history_list_length=_count(latest, "history_list_length"),

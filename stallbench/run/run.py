@@ -241,7 +241,8 @@ class Run:
             self._sampling.follow()
         if (now_s := time.monotonic()) >= self._show_at_s:
             self._show_at_s = now_s + _SHOW_EVERY_S
-            self.view.show(phase.name, left_s, partial(read_live_figures, self.folder))
+            times_claims = self.recorder.record.queue.library is None
+            self.view.show(phase.name, left_s, partial(read_live_figures, self.folder, times_claims=times_claims))
         return next_due_s
 
     def _intervals(self) -> list[Interval]:

@@ -74,12 +74,13 @@ class ShownFigure(NamedTuple):
 
 
 def list_shown(figures: LiveFigures) -> list[ShownFigure]:
-    """Return the figures of all engines, ``?`` if unknown, then those that only this engine has."""
+    """Return the figures that this queue has on all engines, ``?`` if unknown, then those that only this engine has."""
+    of_claims = (("claim_ms.p95", figures.claim_ms_p95, ".2f"),) if figures.times_claims else ()
     of_every_engine = (
         ("enqueued.rate", figures.enqueued_rate, ".0f"),
         ("completed.rate", figures.completed_rate, ".0f"),
         ("depth", figures.depth, ","),
-        ("claim_ms.p95", figures.claim_ms_p95, ".2f"),
+        *of_claims,
     )
     of_this_engine = (
         ("dead_tuples", figures.dead_tuples, ","),

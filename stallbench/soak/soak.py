@@ -65,9 +65,10 @@ class Soak:
         """Return what is about to be done, and how much space it may take."""
         scenario, record = self._scenario, self.record
         bound = self._bound_bytes()
+        cycles = "cycle" if record.planned_cycles == 1 else "cycles"
         done = f", {len(record.completed)} of them done" if record.completed else ""
         return (
-            f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {record.planned_cycles} cycles of "
+            f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {record.planned_cycles} {cycles} of "
             f"{format_duration(scenario.duration_s)}{done}; the records are in {self.folder.path} and take {format_bytes(bound)} at most"
         )
 

@@ -51,20 +51,34 @@ def test_a_tile_compares_the_baseline_with_another_phase_even_if_claims_were_slo
     assert (tile.before, tile.after, tile.phase) == (3.0, 2.0, "longtx")
 
 
+FIGURES = LiveFigures(
+    enqueued_rate=40.4,
+    completed_rate=None,
+    claim_ms_p95=1.234,
+    times_claims=True,
+    depth=1234,
+    dead_tuples=7,
+    history_list_length=None,
+    deadlocks=0,
+    oldest_transaction_s=None,
+    holder=None,
+)
+
+
+def test_the_live_view_of_a_library_leaves_out_its_claims_which_are_not_timed() -> None:
+    of_library = replace(FIGURES, claim_ms_p95=None, times_claims=False)
+    assert [shown.label for shown in list_shown(of_library)] == [
+        "enqueued",
+        "completed",
+        "queue depth",
+        "dead tuples",
+        "deadlocks",
+    ]
+
+
 def test_the_live_view_has_the_labels_and_units_of_its_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MEASURES, "depth", replace(MEASURES["depth"], label="waiting jobs"))
-    figures = LiveFigures(
-        enqueued_rate=40.4,
-        completed_rate=None,
-        claim_ms_p95=1.234,
-        depth=1234,
-        dead_tuples=7,
-        history_list_length=None,
-        deadlocks=0,
-        oldest_transaction_s=None,
-        holder=None,
-    )
-    assert list_shown(figures) == [
+    assert list_shown(FIGURES) == [
         ShownFigure("enqueued", "40", "jobs/s"),
         ShownFigure("completed", "?", "jobs/s"),
         ShownFigure("waiting jobs", "1,234", ""),
