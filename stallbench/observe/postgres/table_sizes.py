@@ -22,11 +22,25 @@ _ENTRY_OVERHEAD_BYTES = 16
 """Header, item pointer and alignment of an entry of a B-tree."""
 _PAGE_BYTES = 8192
 
+
+def _live_rows(oid: str) -> str:
+    """Return an expression for the live rows of a table; NULL if nothing is known of them.
+
+    The server counts rows with a delay of seconds, and from 0 after a crash or a reset of its statistics; the last vacuum or analyze knew some, too.
+    """
+    return f"""(
+    SELECT CASE WHEN counted > 0 OR reltuples > 0 OR pg_stat_get_vacuum_count({oid}) + pg_stat_get_autovacuum_count({oid}) > 0
+      THEN greatest(counted, reltuples, 0) END
+    FROM pg_class AS own, pg_stat_get_live_tuples({oid}) AS counted
+    WHERE own.oid = {oid}
+  )"""
+
+
 # Of a partial index only the last vacuum or analyze knows the entries. What is deduplicated in an index, and the last part of each TOAST value, needs
 # less than is assumed here: of both the bloat is at least what is computed.
 _SIZES = f"""
 SELECT measured.oid::bigint, pg_relation_size(measured.oid), pg_indexes_size(measured.oid),
-  pg_relation_size(toast), pg_relation_size(toast) - pg_stat_get_live_tuples(toast) * {_CHUNK_BYTES} / {FILLED},
+  pg_relation_size(toast), pg_relation_size(toast) - {_live_rows("toast")} * {_CHUNK_BYTES} / {FILLED},
   (SELECT sum(greatest(0, pg_relation_size(indexrelid) - {_PAGE_BYTES}
      - CASE WHEN indpred IS NOT NULL AND own.reltuples >= 0 THEN least(live, own.reltuples) ELSE live END
      * (entry_bytes + {_ENTRY_OVERHEAD_BYTES}) / {_INDEX_FILLED}))
@@ -46,10 +60,11 @@ SELECT measured.oid::bigint, pg_relation_size(measured.oid), pg_indexes_size(mea
      ) AS width
      WHERE entry.attrelid = indexrelid AND entry.attnum > 0
    ) AS entries
-   WHERE indrelid = measured.oid AND entry_bytes IS NOT NULL)
+   WHERE indrelid = measured.oid AND entry_bytes IS NOT NULL),
+  live
 FROM (
-  SELECT oid, relname, nspname, nullif(reltoastrelid, 0) AS toast, pg_stat_get_live_tuples(oid) AS live
-  FROM unnest(%s::oid[]) AS oid
+  SELECT oid, relname, nspname, nullif(reltoastrelid, 0) AS toast, {_live_rows("listed.oid")} AS live
+  FROM unnest(%s::oid[]) AS listed (oid)
   LEFT JOIN (
     SELECT pg_class.oid, relname, reltoastrelid, nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
   ) AS named USING (oid)
@@ -80,6 +95,8 @@ class Sizes(NamedTuple):
     """What its TOAST table occupies beyond its live rows, at least: not more than 0 if nothing is known of it."""
     index_bloat_bytes: float | None = None
     """What its B-trees occupy beyond entries for its live rows, at least; None if the user may not read the statistics of any."""
+    live_rows: float | None = None
+    """An estimate; None if nothing is known of them."""
 
 
 class TableSizes:

@@ -97,9 +97,9 @@ class TableCounts(NamedTuple):
     @property
     def bloat_bytes(self) -> float | None:
         """What the table occupies beyond its live rows, estimated from the sampled width of its columns."""
-        if self.row_bytes is None or self.sizes is None or self.sizes.table_bytes is None:
+        if self.row_bytes is None or self.sizes is None or self.sizes.table_bytes is None or self.sizes.live_rows is None:
             return None
-        return max(0.0, self.sizes.table_bytes - self.live * (self.row_bytes + ROW_OVERHEAD_BYTES) / FILLED)
+        return max(0.0, self.sizes.table_bytes - self.sizes.live_rows * (self.row_bytes + ROW_OVERHEAD_BYTES) / FILLED)
 
 
 class TablesSubject(Subject):
