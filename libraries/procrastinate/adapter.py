@@ -4,11 +4,16 @@ import asyncio
 import logging
 import signal
 import sys
+from pathlib import Path
 
-import procrastinate
+import psycopg
 from stallbench_contract import JobFailedError, JobsRefusedError, Recorder, dsn, read_document, serve_batches
+from stallbench_migration import answer_for, import_version
 
 QUEUE = "stallbench"
+verb, document = sys.argv[1], read_document()
+version, upgrade_to = (document["queue_options"][name] for name in ("version", "upgrade_to"))
+procrastinate = import_version("procrastinate", upgrade_to if verb == "migrate" or document.get("upgraded") else version)
 
 
 def make_app(document):
@@ -67,7 +72,7 @@ async def work(document):
 
 
 def produce(document):
-    """Defer each batch in one statement. A job with a key is alone in its batch, and all jobs of a batch are of one queue."""
+    """Defer each batch in one statement, before 3.2 in one for each job. A job with a key is alone in its batch; a batch is of one queue."""
     app = make_app(document)
 
     @app.task(name="job", queue=QUEUE)
@@ -76,9 +81,12 @@ def produce(document):
 
     def enqueue(jobs):
         try:
-            execute.configure(queueing_lock=jobs[0].get("key"), queue=jobs[0].get("queue", QUEUE)).batch_defer(
-                *({"job": job} for job in jobs)
-            )
+            deferrer = execute.configure(queueing_lock=jobs[0].get("key"), queue=jobs[0].get("queue", QUEUE))
+            if hasattr(deferrer, "batch_defer"):
+                deferrer.batch_defer(*({"job": job} for job in jobs))
+            else:
+                for job in jobs:
+                    deferrer.defer(job=job)
         except procrastinate.exceptions.AlreadyEnqueued as error:
             raise JobsRefusedError(str(error)) from error
 
@@ -98,11 +106,24 @@ def install(document):
         app.schema_manager.apply_schema()
 
 
+def migrate(document):
+    """Execute the newer version's SQL files for before its deployment, or, once that has begun, those for after it.
+
+    The files of one part are one transaction, so that a failed attempt can be repeated.
+    """
+    part, before = "post" if document["upgraded"] else "pre", ".".join(number.zfill(2) for number in version.split("."))
+    files = Path(procrastinate.schema.SchemaManager.get_migrations_path()).glob(f"*_{part}_*.sql")
+    newer = sorted(path for path in files if path.name.partition("_")[0] > before)
+    with psycopg.connect(dsn(document["endpoint"]), autocommit=True) as connection:
+        connection.execute("\n".join(path.read_text() for path in newer))
+
+
 if __name__ == "__main__":
-    document = read_document()
-    match sys.argv[1]:
+    match verb:
         case "install":
             install(document)
+        case "migrate":
+            answer_for(lambda: migrate(document))
         case "produce":
             produce(document)
         case "work":

@@ -33,7 +33,10 @@ def find_library_issue(queue: type[LibraryQueue], place: FaultPlace) -> tuple[st
 
 
 class LibraryMigration:
-    """Migrates the tables of a library while its workers run. Workers that start afterwards are of the newer version."""
+    """Migrates the tables of a library while its workers run. Workers that start afterwards are of the newer version.
+
+    A second one in the same run carries out what the library has for after the deployment of the newer version.
+    """
 
     def __init__(self, name: str, context: InjectionContext, on: str, *, retry_after_s: float) -> None:
         """Start nothing yet. ``name``: of the fault. ``on``: the server. ``retry_after_s``: from a failed attempt to the next."""
@@ -47,6 +50,7 @@ class LibraryMigration:
             "name": name,
             "endpoint": context.cluster.server(on).direct.with_password(),
             "queue_options": context.queue.options,
+            "upgraded": context.load.is_upgraded,
         }
         self._attempt: MigrationAttempt | None = None
         self._attempts = 0

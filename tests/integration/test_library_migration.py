@@ -16,6 +16,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.libraries]
 
 OF_PG_BOSS = "SELECT version FROM pgboss.version"
 OF_GRAPHILE_WORKER = "SELECT max(id) FROM graphile_worker.migrations"
+OF_PROCRASTINATE = "SELECT count(*) FROM pg_proc WHERE proname IN ('procrastinate_fetch_job_v1', 'procrastinate_fetch_job_v2')"
+"""Version 3.0 has the first function. A migration before the deployment of 3.1 adds the second one, and one after it drops the first."""
 DUPLICATE_TABLE = "42P07"
 BREAKING = 57
 """The exit code of graphile-worker if the schema is too new for it (dist/main.js)."""
@@ -88,3 +90,39 @@ def test_workers_of_graphile_worker_end_when_a_breaking_migration_is_announced(t
         for process in old:
             run.load.replace(process)
         run.wait_until(lambda: run.events(Event.COMPLETED, since_ns), "a completion by a new worker")
+
+
+def test_procrastinate_migrates_before_and_after_the_deployment_of_the_newer_version(tmp_path: Path) -> None:
+    find_queue("library:procrastinate").require_programs(print)
+    options = 'version = "3.0.2"\nupgrade_to = "3.1.0"'
+    with faulty_run(tmp_path, queue="library:procrastinate", queue_options=options) as run:
+        run.wait_until_jobs_complete()
+        assert read_schema(run, OF_PROCRASTINATE) == 1
+        evidence = migrate(run)
+        assert (evidence["from"], evidence["to"]) == ("3.0.2", "3.1.0")
+        assert read_schema(run, OF_PROCRASTINATE) == 2
+        run.wait_until_jobs_complete()  # by the workers of the older version
+        run.inject("deploy", on="workers", surge=1)
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the deployment's end")
+        workers = len(run.load.running("worker"))
+        of_newer = "SELECT count(*) FROM procrastinate_workers"  # older versions do not register
+        run.wait_until(lambda: read_schema(run, of_newer) == workers, "the new workers")
+        migrate(run)
+        assert read_schema(run, OF_PROCRASTINATE) == 1
+        run.wait_until_jobs_complete()
+
+
+def test_producers_of_an_older_procrastinate_go_on_after_both_parts_of_a_migration(tmp_path: Path) -> None:
+    find_queue("library:procrastinate").require_programs(print)
+    added = "SELECT count(*) FROM pg_proc WHERE proname = 'procrastinate_retry_job_v2'"
+    changed = "SELECT count(*) FROM pg_proc WHERE proname = 'procrastinate_trigger_function_status_events_update_v1' AND prosrc ~ 'retried'"
+    with faulty_run(tmp_path, queue="library:procrastinate", queue_options='version = "3.3.0"') as run:
+        run.wait_until_jobs_complete()
+        assert (read_schema(run, added), read_schema(run, changed)) == (0, 0)
+        assert migrate(run)["to"] == "3.10.0"
+        assert (read_schema(run, added), read_schema(run, changed)) == (1, 0)
+        run.inject("deploy", on="workers", surge=1)
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the deployment's end")
+        migrate(run)
+        assert (read_schema(run, added), read_schema(run, changed)) == (1, 1)
+        run.wait_until_jobs_complete()

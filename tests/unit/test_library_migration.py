@@ -72,9 +72,10 @@ def test_all_versions_of_a_library_are_locked_and_the_newest_is_the_default(name
     for option in (VERSION, UPGRADE_TO):
         versions = library.options[option].one_of
         assert library.options[option].default == versions[-1] == library.version
-        assert all(f'"version": "{version}"' in locks for version in versions)
+        locked = f"{library.package}=={{}} " if library.language == "python" else '"version": "{}"'
+        assert all(locked.format(version) in locks for version in versions)
 
 
 def test_a_migration_without_its_options_is_an_issue_of_the_definition(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match=r"migration: needs the option version, with one_of; expected \[options\.version\]"):
-        read_changed(tmp_path, "[settings]", '[migration]\nwhat = "SQL files"\n[settings]')
+        read_changed(tmp_path, "[options.version]", "[options.release]")

@@ -18,6 +18,8 @@ from stallbench.setup.uv_settings import settings_for_uv
 _LOCK = "requirements.lock"
 _BUILD_LOCK = "build.lock"
 """What compiles packages that are published without wheels."""
+_EARLIER_LOCKS = "earlier-*.lock"
+"""Each has an earlier version of the library, to migrate from, without what it depends on: that is in `_LOCK`."""
 
 
 class PythonPackages(PackageKind):
@@ -26,7 +28,7 @@ class PythonPackages(PackageKind):
     def files(self, folder: Path) -> Sequence[Path]:
         """Return the locks."""
         own = present(folder, _LOCK)
-        return [*own, *present(folder, _BUILD_LOCK)] if own else []
+        return [*own, *present(folder, _BUILD_LOCK), *_earlier_locks(folder)] if own else []
 
     def find_missing_requirement(self, library: Library) -> str | None:
         """Return the version of Python that it needs, and what was found, if there is no such Python."""
@@ -37,7 +39,7 @@ class PythonPackages(PackageKind):
         return f"Python {version} or later; {describe_search(at_least)}; put a python{version} on the PATH, or run: pyenv install {version}"
 
     def install(self, library: Library, target: Path) -> None:
-        """Make a virtual environment of ``target``, with the locked packages."""
+        """Make a virtual environment of ``target``, with the locked packages, and a folder in it for each earlier version of the library."""
         python = find_python(_least_version(library))
         if python is None:
             raise InstallError(f"it needs {self.find_missing_requirement(library)}")
@@ -48,16 +50,22 @@ class PythonPackages(PackageKind):
         environment = {"UV_CACHE_DIR": str(cache), **settings_for_uv(pip_configuration()), **os.environ}
         install = [str(uv), "pip", "install", "--quiet", "--no-progress", "--python", str(target / "bin" / "python")]
         build = [part for path in present(library.folder, _BUILD_LOCK) for part in ("--build-constraints", str(path))]
-        requirements = ["--require-hashes", "--requirement", str(library.folder / _LOCK), *build]
+        locked = [*install, "--require-hashes", "--requirement"]
         try:
             run([str(uv), "venv", "--quiet", "--python", str(python), str(target)], environment=environment)
-            run([*install, *requirements], environment=environment)
+            run([*locked, str(library.folder / _LOCK), *build], environment=environment)
+            for lock in _earlier_locks(library.folder):
+                run([*locked, str(lock), "--no-deps", "--target", str(target / lock.stem)], environment=environment)
         finally:
             shutil.rmtree(cache, ignore_errors=True)
 
     def programs(self, target: Path) -> Mapping[str, Path]:
         """Return the interpreter of the virtual environment."""
         return {"{python}": target / "bin" / "python"}
+
+
+def _earlier_locks(folder: Path) -> list[Path]:
+    return sorted(folder.glob(_EARLIER_LOCKS))
 
 
 def _least_version(library: Library) -> Version:
