@@ -110,6 +110,9 @@ _CODES: Mapping[ErrorKind, Collection[str]] = {
 WAITS_FOR_SERVER = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.LOCK_TIMEOUT})
 """What makes a client wait: a fault that explains one of these explains `ErrorKind.NO_ANSWER`, too."""
 
+LOST_CONNECTION_CODES = frozenset(_CODES[ErrorKind.CONNECTION_LOST])
+"""Of errors of an operation other than `CONNECT`."""
+
 _KINDS = {code: kind for kind, codes in _CODES.items() for code in codes}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.records.events import Event
+from stallbench.engines.error_kinds import LOST_CONNECTION_CODES
+from stallbench.records.events import ERROR_PATTERN, Event
 from stallbench.run.record import RunRecord
 
 _DIED = "died"
@@ -36,10 +37,11 @@ def is_duplicate() -> Column:
 
 
 def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
-    """Return a row for each execution: ``job_id, process, asked_ns, claimed_ns, end`` and ``end_ns``.
+    """Return a row for each execution: ``job_id, process, asked_ns, claimed_ns, end, end_ns`` and ``lost_connection``.
 
     The claim's call lasted from ``asked_ns`` to ``claimed_ns``. ``end`` is the event by which its process ended the execution: ``completed``,
     ``failed``, ``expired`` or ``error`` (its completion ended with an error); without one, ``died`` if its process died, else ``unfinished``.
+    ``lost_connection``: whether it ended with an error by which the client learned that its connection was gone.
     """
     of_one_process = Window.partitionBy("job_id", "process").orderBy("t_ns")
     claims_and_ends = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select(
@@ -50,6 +52,7 @@ def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
         (F.col("t_ns") - F.coalesce("duration_ns", F.lit(0))).alias("asked_ns"),
         F.lead("event").over(of_one_process).alias("next"),
         F.lead("t_ns").over(of_one_process).alias("next_ns"),
+        F.regexp_extract(F.coalesce(F.lead("detail").over(of_one_process), F.lit("")), ERROR_PATTERN, 1).alias("next_code"),
     )
     has_end = F.col("next").isin(list(_ENDS))
     without_end = F.when(F.col("process").isin(sorted(record.dead_processes)), _DIED).otherwise(_UNFINISHED)
@@ -60,6 +63,9 @@ def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
         "claimed_ns",
         F.when(has_end, F.col("next")).otherwise(without_end).alias("end"),
         F.when(has_end, F.col("next_ns")).alias("end_ns"),
+        F.coalesce((F.col("next") == Event.ERROR) & F.col("next_code").isin(sorted(LOST_CONNECTION_CODES)), F.lit(False)).alias(
+            "lost_connection"
+        ),
     )
 
 
@@ -109,11 +115,12 @@ def _order_of_claims() -> Column:
     """Return by what the executions of a job are ordered, where ``did_fail`` says which did not succeed.
 
     The server carries out a claim at any moment of its call. A client that reads the answer late records a claim after that of the worker that got
-    the job when the first one's connection was lost. So an execution that did not succeed comes before one that did if their calls allow it.
+    the job when the first one's connection was lost. So an execution that ended with the loss of its connection comes before one that succeeded if
+    their calls allow it. Any other end leaves the claim in force until then, so the order in which the answers came is that of the claims.
     """
     of_one_job = Window.partitionBy("job_id")
     succeeded_ns = F.max(F.when(~F.col("did_fail"), F.col("claimed_ns"))).over(of_one_job)
-    may_precede = F.col("did_fail") & (F.col("asked_ns") < succeeded_ns)
+    may_precede = F.col("lost_connection") & (F.col("asked_ns") < succeeded_ns)
     latest_ns = F.when(may_precede, F.least("claimed_ns", succeeded_ns)).otherwise(F.col("claimed_ns"))
     return F.struct(latest_ns.alias("latest_ns"), (~F.col("did_fail")).alias("succeeded"), "claimed_ns", "process")
 

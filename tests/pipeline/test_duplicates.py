@@ -13,12 +13,15 @@ from tests.pipeline.conftest import MakeTables, ReadParts, Tables
 from tests.synthetic_run import SyntheticRun
 
 ONCE, COMPLETED_TWICE, AFTER_DEATH, AFTER_FAILURE, AFTER_EXPIRY, AFTER_ERROR, AFTER_COMPLETION = range(1, 8)
-CLAIMED_TWICE_AT_ONCE, THRICE, UNRECORDED_CLAIM, READ_LATE, FAILED_AFTER_COMPLETION = range(8, 13)
+CLAIMED_TWICE_AT_ONCE, THRICE, UNRECORDED_CLAIM, READ_LATE, LOST_AFTER_COMPLETION = range(8, 13)
+FAILED_AT_ONCE, GONE_AT_ONCE, DIED_AT_ONCE = range(13, 16)
+"""Two workers had it at the same time."""
+LOST = "OperationalError in complete: server closed the connection"
 
 
 def describe_story(run: SyntheticRun) -> SyntheticRun:
     run.process("worker-2").process("worker-dead", exit_code=-9)
-    for job in range(ONCE, FAILED_AFTER_COMPLETION + 1):
+    for job in range(ONCE, DIED_AT_ONCE + 1):
         run.enqueue(job, at_s=0.5)
     run.execute(ONCE, at_s=1)
     # Both had it at the same time, and both finished: what Que does without its re-check.
@@ -36,22 +39,15 @@ def describe_story(run: SyntheticRun) -> SyntheticRun:
     run.complete(UNRECORDED_CLAIM, at_s=9).complete(UNRECORDED_CLAIM, at_s=9.5)
     # The backend of worker-1 was terminated before it had read which job it got; meanwhile worker-2 was given that job.
     run.execute(READ_LATE, at_s=10, by="worker-2").claim(READ_LATE, at_s=10.004, took_ms=10)
-    run.event(
-        Event.ERROR,
-        at_s=10.006,
-        by="worker-1",
-        job=READ_LATE,
-        detail="OperationalError in complete: server closed the connection",
-    )
+    run.event(Event.ERROR, at_s=10.006, by="worker-1", job=READ_LATE, detail=LOST)
     # Here worker-1 asked when worker-2 had the job already, so this claim was certainly the second.
-    run.execute(FAILED_AFTER_COMPLETION, at_s=11, by="worker-2").claim(FAILED_AFTER_COMPLETION, at_s=11.004, took_ms=3)
-    run.event(
-        Event.ERROR,
-        at_s=11.006,
-        by="worker-1",
-        job=FAILED_AFTER_COMPLETION,
-        detail="OperationalError in complete: server closed the connection",
-    )
+    run.execute(LOST_AFTER_COMPLETION, at_s=11, by="worker-2").claim(LOST_AFTER_COMPLETION, at_s=11.004, took_ms=3)
+    run.event(Event.ERROR, at_s=11.006, by="worker-1", job=LOST_AFTER_COMPLETION, detail=LOST)
+    # These calls overlap, too, but nothing had taken the job from the worker that was given it first.
+    for job, second in ((FAILED_AT_ONCE, "worker-1"), (GONE_AT_ONCE, "worker-1"), (DIED_AT_ONCE, "worker-dead")):
+        run.execute(job, at_s=12, by="worker-2").claim(job, at_s=12.004, by=second, took_ms=10)
+    run.event(Event.FAILED, at_s=12.006, by="worker-1", job=FAILED_AT_ONCE)
+    run.event(Event.ERROR, at_s=12.006, by="worker-1", job=GONE_AT_ONCE, detail="P0002 in complete: no such job")
     return run
 
 
@@ -78,7 +74,10 @@ def test_only_jobs_that_were_executed_or_completed_again_are_listed(duplicates: 
         THRICE,
         UNRECORDED_CLAIM,
         READ_LATE,
-        FAILED_AFTER_COMPLETION,
+        LOST_AFTER_COMPLETION,
+        FAILED_AT_ONCE,
+        GONE_AT_ONCE,
+        DIED_AT_ONCE,
     }
 
 
@@ -105,7 +104,7 @@ def test_at_least_once_allows_re_execution_after_a_failure(duplicates: pd.DataFr
         (AFTER_COMPLETION, "worker-1 had completed it"),
         (CLAIMED_TWICE_AT_ONCE, "worker-1 had not finished it"),
         (UNRECORDED_CLAIM, "its claims are not recorded"),
-        (FAILED_AFTER_COMPLETION, "worker-2 had completed it"),
+        *((job, "worker-2 had completed it") for job in (LOST_AFTER_COMPLETION, FAILED_AT_ONCE, GONE_AT_ONCE, DIED_AT_ONCE)),
     ],
 )
 def test_nothing_excuses_a_second_execution_of_what_went_well(duplicates: pd.DataFrame, job: int, reason: str) -> None:
@@ -129,5 +128,5 @@ def test_at_most_once_has_no_excuse(read_parts: ReadParts, tmp_path: Path) -> No
     parts = read_parts(describe_story(run).write())
     executions = find_executions(parts.records.events, parts.record)
     duplicates = make_duplicates(parts.jobs, executions, parts.record).toPandas()
-    assert len(duplicates) == 11
+    assert len(duplicates) == 14
     assert not duplicates.excused.any()
