@@ -205,7 +205,7 @@ def open_crowded_server(engine: str) -> Iterator[CrowdedServer]:
                 progress=lambda _: None,
             )
             endpoint = cluster.server("primary").direct
-            connect = driver_of(engine).connect  # type: ignore[arg-type]
+            connect = driver_of(engine).connect
             with connect(endpoint, "fixture") as admin:
                 _fill(admin, engine)
             for number in range(SESSIONS):

@@ -82,9 +82,8 @@ class Process:
         if code is not None and self.end_ns is None:
             self.end_ns = time.time_ns()
             if self.intended == "stopped" and self._was_starting and code in (-self._stop_signal, *self._orderly_exit_codes):
-                self.intended = (
-                    "killed"  # it was still starting: it has recorded nothing, and perhaps could not handle the signal
-                )
+                # It has recorded nothing, and perhaps could not handle the signal yet.
+                self.intended = "killed"
             self._left_processes = self._end_group() and code != -signal.SIGKILL
         return code
 

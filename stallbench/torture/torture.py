@@ -114,9 +114,8 @@ def plan_torture(
     )
     scenario = read_first_scenario(plan)
     changed = scenario.queue.kind
-    if changed != kind and not (
-        is_user_queue(kind) and is_user_queue(changed)
-    ):  # the path of a user's queue may be written differently
+    # The path of a user's queue may be written differently.
+    if changed != kind and not (is_user_queue(kind) and is_user_queue(changed)):
         raise BadInputError(
             f'--set queue.kind is "{changed}", but the queue of this torture is {kind}; leave it out, or name {changed} instead'
         )

@@ -92,9 +92,9 @@ class Sizes(NamedTuple):
     toast_bytes: int | None = None
     """Of the values that are stored beside the rows; None if the table's rows have no such values."""
     toast_bloat_bytes: float | None = None
-    """What its TOAST table occupies beyond its live rows, at least: not more than 0 if nothing is known of it."""
+    """What its TOAST table occupies beyond its live rows, at least; None if nothing is known of these."""
     index_bloat_bytes: float | None = None
-    """What its B-trees occupy beyond entries for its live rows, at least; None if the user may not read the statistics of any."""
+    """What its B-trees occupy beyond entries for its live rows, at least; None if these, or the statistics of all, are unknown."""
     live_rows: float | None = None
     """An estimate; None if nothing is known of them."""
 
