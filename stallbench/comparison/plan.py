@@ -163,7 +163,10 @@ def make_plan(
     if load == "own" and not libraries:
         raise BadInputError("--load own needs --libraries: variants of one queue are compared at the same load")
     known = read_variants(find_scenario(name_or_path))
-    overrides = [*_equalize_durations(read_scenario(name_or_path)), *overrides]
+    unrestricted = read_scenario(
+        name_or_path, overrides=overrides
+    )  # those of a comparison that is continued have its equal durations already
+    overrides = [*_equalize_durations(unrestricted), *overrides]
     scenario = read_scenario(name_or_path, variant=None, overrides=overrides)
     names = [] if libraries and variants is None else _parse_names(variants, known)
     chosen = {

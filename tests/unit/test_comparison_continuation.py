@@ -76,6 +76,16 @@ def test_an_interrupted_comparison_is_completed(fake: FakeRuns, file: Path) -> N
     assert (record.status, record.reason) == ("completed", "")
 
 
+def test_the_command_of_an_added_round_has_each_change_once(fake: FakeRuns, file: Path) -> None:
+    file.write_text(file.read_text().replace('name = "longtx"', 'name = "longtx"\nuntil = "fallen_behind"'))
+    changes = ("workers.poll=0.5s", "phases.longtx.until=duration")
+    folder = begin(file, rounds=1, overrides=changes[:1])
+    continue_with(folder, rounds=2)
+    for scenario in fake.scenarios:
+        assert sorted(scenario.changes[:2]) == sorted(changes)
+        assert scenario.changes[2].startswith("seed=")
+
+
 def test_a_run_that_could_not_be_carried_out_is_carried_out_again(fake: FakeRuns, file: Path) -> None:
     fake.before_run = raise_at(2, NotCarriedOutError("no server"))
     folder = begin(file, rounds=2)
