@@ -1,3 +1,4 @@
+import java.net.URI;
 import stallbench.Batches;
 import stallbench.Messages;
 import stallbench.Recorder;
@@ -10,6 +11,7 @@ public final class Probe {
     Batches.serve(
         jobs -> {
           if (jobs.get(0).payload().equals("full")) throw new Batches.JobsRefused("the queue is full");
+          if (jobs.get(0).payload().startsWith("http:")) URI.create(jobs.get(0).payload()).toURL().openStream().close();
           jobs.forEach(
               job -> {
                 recorder.work(job, "1");

@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"net/http"
+	"strings"
 
 	contract "stallbench/contract"
 )
@@ -13,6 +15,11 @@ func main() {
 	contract.ServeBatches(func(jobs []contract.Job) error {
 		if jobs[0].Payload == "full" {
 			return contract.JobsRefused("the queue is full")
+		}
+		if strings.HasPrefix(jobs[0].Payload, "http:") {
+			if _, err := http.Get(jobs[0].Payload); err != nil {
+				return err
+			}
 		}
 		for _, job := range jobs {
 			if err := recorder.Work(context.Background(), job, 1); err != nil {

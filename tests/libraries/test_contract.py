@@ -24,6 +24,7 @@ from stallbench.libraries import find_libraries
 from stallbench.records.events import ENQUEUE, EventRecord, format_error, parse_error, read_events
 from tests.error_details import split_error
 from tests.libraries.probes import CONTRACT, PROBES, ProbeCommand
+from tests.libraries.web_service import web_service
 from tests.waiting import wait_for
 
 LANGUAGES = sorted(folder.name for folder in CONTRACT.iterdir())
@@ -124,11 +125,21 @@ def test_a_batch_that_the_adapter_refuses_is_answered_with_its_reason_and_the_ne
 
 
 def test_the_code_of_a_failed_batch_is_one_word_and_not_one_of_the_connection(probe: Probe) -> None:
-    """In an event log it is followed by the operation, so a name like ``Shop::Closed`` is reported without the module."""
+    """In an event log it is followed by the operation, so ``Shop::Closed`` is reported as ``Shop.Closed``."""
     start_job_fault(probe.job_faults, "failing-1", JobFault(on="workers", fails=True))
     code = probe.execute(make_job(1))["error"]
     assert parse_error(format_error(code, ENQUEUE, "")) == (code, ENQUEUE)
     assert find_error_kind(code, ENQUEUE) is None
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_an_error_of_a_web_service_that_the_application_calls_is_not_one_of_the_database_s_connection(
+    probe: Probe, hangs_up: bool
+) -> None:
+    with web_service(hangs_up=hangs_up) as address:
+        code = probe.execute(make_job(1, address))["error"]
+    assert find_error_kind(code, ENQUEUE) is None, code
+    assert probe.events() == [], "no job was executed"
 
 
 def test_a_text_of_several_lines_with_commas_stays_one_record(probe: Probe) -> None:

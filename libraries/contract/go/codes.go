@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 )
 
 var codesOfSQLite = map[int]string{5: "SQLITE_BUSY", 6: "SQLITE_LOCKED", 10: "SQLITE_IOERR", 13: "SQLITE_FULL"}
 
 // codeOf returns the SQLSTATE, or SQLite's name of the error. Without one: the type of the network's error that the library has wrapped, or else the
-// type of the innermost error that has one of its own.
+// type of the innermost error that has one of its own. An error of a URL is that of a web service that the application calls, whatever it wraps.
 func codeOf(err error) string {
 	var ofServer interface{ SQLState() string }
 	var ofSQLite interface{ Code() int }
 	var ofNetwork *net.OpError
+	var ofWeb *url.Error
 	if errors.As(err, &ofServer) {
 		return ofServer.SQLState()
 	}
@@ -23,6 +25,9 @@ func codeOf(err error) string {
 		if name, known := codesOfSQLite[ofSQLite.Code()&0xff]; known { // the higher bits distinguish cases of the error
 			return name
 		}
+	}
+	if errors.As(err, &ofWeb) {
+		return fmt.Sprintf("%T", ofWeb)
 	}
 	if errors.As(err, &ofNetwork) {
 		return fmt.Sprintf("%T", ofNetwork)

@@ -9,12 +9,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import zlib from "node:zlib";
 
 import { Clock } from "./stallbench_clock.mjs";
+import { answerOf } from "./stallbench_codes.mjs";
 import { Faults, JobFailed, JobsRefused, send } from "./stallbench_faults.mjs";
 
 export { JobFailed, JobsRefused, send };
 
-/** Errors of node-postgres for a connection that has ended; they have neither a code nor a class of their own. */
-const OF_CONNECTION = /^(Connection terminated|Client has encountered a connection error|Client was closed)/;
+let portOfDatabase;
 
 const lines = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 
@@ -29,7 +29,9 @@ export function packageOf(name, version) {
 
 /** Returns the document: the first line of standard input. */
 export async function readDocument() {
-  return JSON.parse((await lines.next()).value);
+  const document = JSON.parse((await lines.next()).value);
+  portOfDatabase = document.endpoint?.port;
+  return document;
 }
 
 /** Returns the address of the database as a URL. */
@@ -93,20 +95,13 @@ export class Recorder {
 export async function serveBatches(enqueue) {
   send({ ready: {} });
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
-    send(await enqueue(JSON.parse(line.value).jobs).then(() => ({ ok: true }), answerOf));
+    send(await enqueue(JSON.parse(line.value).jobs).then(() => ({ ok: true }), (error) => answerOf(error, portOfDatabase)));
   }
 }
 
 /** Carries out a migration, and answers like a batch: ok, or the error's code and message, with exit code 1. */
 export async function answerFor(migrate) {
-  const answer = await migrate().then(() => ({ ok: true }), answerOf);
+  const answer = await migrate().then(() => ({ ok: true }), (error) => answerOf(error, portOfDatabase));
   send(answer);
   if (!answer.ok) process.exit(1);
-}
-
-/** Returns the answer to a batch whose jobs were refused, or whose enqueueing failed. */
-function answerOf(error) {
-  if (error instanceof JobsRefused) return { refused: error.message };
-  const code = OF_CONNECTION.test(error.message) ? "08006" : error.name;
-  return { error: error.code ?? code, message: String(error.message).replaceAll(/\s+/g, " ") };
 }

@@ -64,14 +64,21 @@ module Stallbench
     end
   end
 
-  # Returns the code of the driver's error that a library has wrapped: the number of MariaDB, or the SQLSTATE; else its class.
+  # Modules of drivers, and of what wraps their errors.
+  OF_DATABASES = %w[ActiveRecord Mysql2 PG SQLite3 Sequel Trilogy].freeze
+
+  # Returns the code of the driver's error that a library has wrapped: the number of MariaDB, or the SQLSTATE; else its class. Of a class that is not of
+  # a database, the modules are named, too: Errno::ECONNREFUSED and Faraday::ConnectionFailed may be of a web service that the application calls.
   def self.code_of(error)
     cause = error.cause || error
     return cause.error_number if cause.respond_to?(:error_number) && cause.error_number
 
     # PG::Result::PG_DIAG_SQLSTATE
     sqlstate = cause.result&.error_field("C".ord) if cause.respond_to?(:result)
-    sqlstate || cause.class.name.split("::").last
+    return sqlstate if sqlstate
+
+    modules = [cause, error].map { |each| each.class.to_s.split("::") }
+    modules.find { |each| OF_DATABASES.include?(each.first) }&.last || modules.last.join(".")
   end
 
   # Calls the block with the arguments of each batch that the bench sends, and answers ok, refused, or the error's code and message.
