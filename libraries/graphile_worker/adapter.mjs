@@ -42,7 +42,7 @@ function complete(recorder, numbers, id) {
 }
 
 async function work(document) {
-  const { concurrency, poll_interval, periodic } = document.queue_options;
+  const { concurrency, poll_interval, complete_batch_delay, periodic } = document.queue_options;
   const recorder = new Recorder(document);
   const numbers = new Map(); // by the library's id: the bench's number, and the attempt
   const pgPool = makeObservedPool(dsn(document.endpoint), concurrency + 2, recorder, numbers);
@@ -53,6 +53,7 @@ async function work(document) {
     concurrency,
     pollInterval: 1000 * poll_interval,
     noPreparedStatements: !document.endpoint.prepared_statements,
+    preset: complete_batch_delay < 0 ? {} : { worker: { completeJobBatchDelay: 1000 * complete_batch_delay } },
     crontab: periodic ? "* * * * * periodic" : "",
     taskList: {
       periodic: async ({ _cron }, { job }) => recorder.write("fired", Math.floor(Date.parse(_cron.ts) / 60_000), job.attempts, job.id),

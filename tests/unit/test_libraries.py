@@ -110,7 +110,14 @@ def test_a_library_is_recorded_with_its_version_and_its_options_in_force() -> No
         "longtx", overrides=["queue.kind=library:graphile_worker", "queue.concurrency=4", "producers.rate=1"]
     )
     record = describe_queue(scenario)
-    assert record.options == {"concurrency": 4, "poll_interval": 2.0, "periodic": 0, "version": "0.18.0", "upgrade_to": "0.18.0"}
+    assert record.options == {
+        "concurrency": 4,
+        "poll_interval": 2.0,
+        "complete_batch_delay": -1.0,
+        "periodic": 0,
+        "version": "0.18.0",
+        "upgrade_to": "0.18.0",
+    }
     assert record.library is not None
     assert (record.library.title, record.library.version, record.library.language) == ("graphile-worker", "0.18.0", "javascript")
     after_4_hours_and_a_sweep = 14_400 + 600
