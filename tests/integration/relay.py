@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from stallbench.records.endpoint import Endpoint
@@ -20,6 +20,7 @@ class Relay:
         self._server = server
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._unanswered: bytes | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._listener = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._forward, "127.0.0.1", 0), self._loop).result(
@@ -31,6 +32,10 @@ class Relay:
     def cut(self) -> None:
         """Break every connection, and refuse new ones."""
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(_START_S)
+
+    def lose_answer(self, part: bytes) -> None:
+        """Let the next request that contains ``part`` reach the server, and break its connection instead of forwarding the answer."""
+        self._unanswered = part
 
     def close(self) -> None:
         """Cut, and end the thread."""
@@ -46,7 +51,17 @@ class Relay:
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection(self._server.host, self._server.port)
         self._writers |= {writer, server_writer}
-        await asyncio.gather(_copy(reader, server_writer), _copy(server_reader, writer))
+        loses_answer = asyncio.Event()
+
+        def examine_request(received: bytes) -> bool:
+            if self._unanswered and self._unanswered in received:
+                self._unanswered = None
+                loses_answer.set()
+            return True
+
+        await asyncio.gather(
+            _copy(reader, server_writer, examine_request), _copy(server_reader, writer, lambda _: not loses_answer.is_set())
+        )
 
 
 @contextmanager
@@ -59,9 +74,10 @@ def relay_before(server: Endpoint) -> Iterator[Relay]:
         relay.close()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, may_pass: Callable[[bytes], bool]) -> None:
+    """Copy until one of the two ends, or until ``may_pass`` refuses what was received."""
     with suppress(OSError):
-        while received := await reader.read(65_536):
+        while (received := await reader.read(65_536)) and may_pass(received):
             writer.write(received)
             await writer.drain()
     writer.close()
