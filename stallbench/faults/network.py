@@ -140,12 +140,12 @@ class TimeoutOptions(ToxicOptions):
         alias="close_after",
         ge=0,
         le=600,
-        description="after how long the connection is closed; 0: never, it only hangs",
+        description="after how long the connection is closed; 0: only when the fault ends",
     )
 
 
 class Timeout(Toxic[TimeoutOptions]):
-    """A network partition: packets are dropped without notice."""
+    """A network partition: packets are dropped without notice. Toxiproxy closes the connections when it ends."""
 
     kind = toxic = "timeout"
     combination = _CUTS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 
 import pytest
@@ -11,12 +13,15 @@ from stallbench.faults import find_faults
 from stallbench.faults.network import Toxic
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun
+from tests.waiting import PATIENCE_S
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.parametrize("run_of_module", [{"replicas": 1}], ids=["one replica"], indirect=True),
 ]
 
+SSL_REQUEST = struct.pack("!ii", 8, 80_877_103)
+"""PostgreSQL answers it with one byte."""
 TOXICS = [name for name, kind in find_faults().items() if issubclass(kind, Toxic)]
 
 
@@ -74,6 +79,20 @@ def test_down_refuses_clients_and_they_reconnect(run: FaultyRun) -> None:
     assert len(run.events(Event.COMPLETED)) == before
     run.end_faults()
     run.wait_until_jobs_complete()
+
+
+def test_a_partition_is_silent_while_it_lasts_and_closes_the_connections_when_it_ends(run: FaultyRun) -> None:
+    """Toxiproxy drops what was sent meanwhile, so it cannot go on with a connection."""
+    address = run.cluster.server("primary").proxied
+    with socket.create_connection((address.host, address.port)) as connection:
+        run.inject("timeout")
+        connection.sendall(SSL_REQUEST)
+        connection.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        run.end_faults()
+        connection.settimeout(PATIENCE_S)
+        assert connection.recv(1) == b""
 
 
 def test_a_toxic_that_was_removed_is_a_lapse(run: FaultyRun) -> None:
