@@ -7,17 +7,21 @@ import django
 import pymysql
 from django.conf import settings
 from stallbench_contract import JobFailedError, Recorder, read_document, serve_batches
+from stallbench_migration import answer_for, import_version
 
-APPLICATION = "django_tasks_db"
 ENGINES = {
     "postgres": "django.db.backends.postgresql",
     "mariadb": "django.db.backends.mysql",
     "sqlite": "django.db.backends.sqlite3",
 }
+IN_DJANGO_TASKS = "0.11.0"
+"""The backend of this version, and of the ones before it, is a part of the package django-tasks."""
 
 
-def configure(document):
-    """Set up Django as a project's settings would."""
+def configure(document, version):
+    """Set up Django as a project's settings would, with this version of the backend."""
+    inside = version == IN_DJANGO_TASKS
+    application = "django_tasks.backends.database" if inside else "django_tasks_db"
     endpoint = document["endpoint"]
     address = {"HOST": endpoint["host"], "PORT": endpoint["port"], "NAME": endpoint["database"]}
     access = {**address, "USER": endpoint["user"], "PASSWORD": endpoint["password"]}
@@ -31,17 +35,19 @@ def configure(document):
     pymysql.install_as_MySQLdb()
     settings.configure(
         USE_TZ=True,
-        INSTALLED_APPS=["django_tasks", APPLICATION],
-        TASKS={"default": {"BACKEND": "django_tasks_db.DatabaseBackend", "QUEUES": ["default"]}},
+        INSTALLED_APPS=["django_tasks", application],
+        TASKS={"default": {"BACKEND": f"{application}.DatabaseBackend", "QUEUES": ["default"]}},
         DATABASES={"default": {"ENGINE": ENGINES[endpoint["engine"]], "OPTIONS": of_engine[endpoint["engine"]], **access}},
     )
+    import_version("django_tasks" if inside else "django_tasks_db", version)
     django.setup()
 
 
 if __name__ == "__main__":
     verb, document = sys.argv[1], read_document()
     recorder = Recorder(document) if verb == "work" else None
-    configure(document)
+    is_newer = verb == "migrate" or document.get("upgraded")
+    configure(document, document["queue_options"]["upgrade_to" if is_newer else "version"])
 
 from django.core.management import call_command  # noqa: E402 - Django must be configured first
 from django.db import close_old_connections, connection, transaction  # noqa: E402
@@ -59,7 +65,7 @@ def execute(job):
 
 def record_end(sender, task_result, **_):
     """Record the end of a task: the signal follows the commit of its new status."""
-    succeeded = task_result.status == TaskResultStatus.SUCCESSFUL
+    succeeded = task_result.status != TaskResultStatus.FAILED
     error = "" if succeeded else task_result.errors[0].traceback.strip().splitlines()[-1]
     recorder.write("completed" if succeeded else "failed", task_result.args[0]["n"], 1, error)
 
@@ -95,5 +101,10 @@ def install():
     call_command("migrate", verbosity=0)
 
 
+def migrate():
+    """Carry out the newer version's migrations; on PostgreSQL and SQLite, each is a transaction."""
+    answer_for(install)
+
+
 if __name__ == "__main__":
-    {"install": install, "produce": produce, "work": work, "prune": prune}[verb]()
+    {"install": install, "migrate": migrate, "produce": produce, "work": work, "prune": prune}[verb]()

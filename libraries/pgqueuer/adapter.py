@@ -7,13 +7,18 @@ import sys
 from datetime import timedelta
 
 import asyncpg
-from pgqueuer import PgQueuer
-from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver, AsyncpgPoolDriver
-from pgqueuer.errors import DuplicateJobError
-from pgqueuer.queries import Queries
 from stallbench_contract import JobsRefusedError, Recorder, dsn, read_document, serve_batches
+from stallbench_migration import answer_for, import_version
 
 ENTRYPOINT, SECOND_QUEUE = "job", "noisy"
+verb, document = sys.argv[1], read_document()
+version, upgrade_to = (document["queue_options"][name] for name in ("version", "upgrade_to"))
+import_version("pgqueuer", upgrade_to if verb == "migrate" or document.get("upgraded") else version)
+
+from pgqueuer import PgQueuer  # noqa: E402 - the version must be chosen first
+from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver, AsyncpgPoolDriver  # noqa: E402
+from pgqueuer.errors import DuplicateJobError  # noqa: E402
+from pgqueuer.queries import Queries  # noqa: E402
 
 
 class RecordingQueries(Queries):
@@ -42,8 +47,8 @@ async def connect(document):
 
 
 async def open_pool(document):
-    """Open a pool of one connection, which it replaces when the connection is lost."""
-    return await asyncpg.create_pool(min_size=1, max_size=1, **access(document))
+    """Open a pool, which replaces a connection that is lost. Version 1.0 takes none of less than three; one statement at a time needs one."""
+    return await asyncpg.create_pool(min_size=1, max_size=3, **access(document))
 
 
 def add_periodic_job(queuer, period, recorder):
@@ -102,11 +107,17 @@ async def install(document):
     await Queries(AsyncpgDriver(await connect(document))).install()
 
 
+async def migrate(document):
+    """Upgrade the schema, as `pgq upgrade` does: on one connection, and each statement is a transaction."""
+    await Queries(AsyncpgDriver(await connect(document))).upgrade()
+
+
 if __name__ == "__main__":
-    document = read_document()
-    match sys.argv[1]:
+    match verb:
         case "install":
             asyncio.run(install(document))
+        case "migrate":
+            answer_for(lambda: asyncio.run(migrate(document)))
         case "produce":
             produce(document)
         case "work":

@@ -18,6 +18,8 @@ OF_PG_BOSS = "SELECT version FROM pgboss.version"
 OF_GRAPHILE_WORKER = "SELECT max(id) FROM graphile_worker.migrations"
 OF_PROCRASTINATE = "SELECT count(*) FROM pg_proc WHERE proname IN ('procrastinate_fetch_job_v1', 'procrastinate_fetch_job_v2')"
 """Version 3.0 has the first function. A migration before the deployment of 3.1 adds the second one, and one after it drops the first."""
+OF_PGQUEUER = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'pgqueuer'::regclass AND attname = 'slot'"
+OF_DJANGO_TASKS = "SELECT max(left(name, 4)::int) FROM django_migrations WHERE app = 'django_tasks_database'"
 DUPLICATE_TABLE = "42P07"
 BREAKING = 57
 """The exit code of graphile-worker if the schema is too new for it (dist/main.js)."""
@@ -129,3 +131,43 @@ def test_producers_of_an_older_procrastinate_go_on_after_both_parts_of_a_migrati
         migrate(run)
         assert (read_schema(run, added), read_schema(run, changed)) == (1, 1)
         run.wait_until_jobs_complete()
+
+
+def test_pgqueuer_migrates_while_jobs_are_completed_and_new_workers_run_the_new_version(tmp_path: Path) -> None:
+    find_queue("library:pgqueuer").require_programs(print)
+    of_newer = (
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'stallbench:worker-%' AND query LIKE '%LIMIT 1%'"
+    )
+    with faulty_run(tmp_path, queue="library:pgqueuer", queue_options='version = "1.0.0"') as run:
+        run.wait_until_jobs_complete()
+        assert read_schema(run, OF_PGQUEUER) == 0
+        evidence = migrate(run)
+        assert (evidence["from"], evidence["to"]) == ("1.0.0", "1.6.0")
+        assert read_schema(run, OF_PGQUEUER) == 1
+        run.wait_until_jobs_complete()  # by the workers of the older version, or those of them that still run
+        run.inject("deploy", on="workers", surge=1)
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the deployment's end")
+        run.wait_until(lambda: read_schema(run, of_newer), "the look for due jobs, which only the newer version ends by LIMIT 1")
+        run.wait_until_jobs_complete()
+
+
+@pytest.mark.parametrize(("version", "before"), [("0.11.0", 17), ("0.12.0", 19)])
+def test_django_migrates_and_new_workers_take_what_was_enqueued_before(tmp_path: Path, version: str, before: int) -> None:
+    find_queue("library:django_tasks_db").require_programs(print)
+    ready = "SELECT count(*) FROM django_tasks_database_dbtaskresult WHERE status = 'READY'"
+    options = f'version = "{version}"\ninterval = 0.05'
+    with faulty_run(tmp_path, queue="library:django_tasks_db", queue_options=options) as run:
+        run.wait_until_jobs_complete()
+        assert read_schema(run, OF_DJANGO_TASKS) == before
+        old = run.load.running("worker")
+        for process in old:
+            process.ask_to_stop()
+        run.wait_until(lambda: None not in {process.poll() for process in old}, "the end of the old workers")
+        run.wait_until(lambda: read_schema(run, ready), "tasks of the older version")
+        evidence = migrate(run)
+        assert (evidence["from"], evidence["to"]) == (version, "0.13.0")
+        assert read_schema(run, OF_DJANGO_TASKS) == 21
+        for process in old:
+            run.load.replace(process)
+        since_ns = time.time_ns()
+        run.wait_until(lambda: run.events(Event.COMPLETED, since_ns), "a completion by a new worker")
