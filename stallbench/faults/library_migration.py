@@ -79,23 +79,16 @@ class LibraryMigration:
         """Read the result of an attempt that has ended, or start the next one."""
         if self.is_done or (self._attempt is not None and self._attempt.is_running):
             return
-        if self._attempt is None:
-            if time.monotonic() >= self._next_s:
-                self._try()
-            return
-        failure = self._attempt.find_failure()
-        self._attempt = None
-        if failure is None:
-            self._done_s = time.monotonic()
-            self._context.load.is_upgraded = True
-            return
-        self._deadlocks += failure.code in DEADLOCK_CODES
-        self._failures.append(f"{failure.code} {failure.message}".lstrip())
-        self._next_s = time.monotonic() + self._retry_after_s
+        if self._attempt is not None:
+            self._read_result(self._attempt)
+        elif time.monotonic() >= self._next_s:
+            self._try()
 
     def end(self) -> Evidence:
         """Kill an attempt that still runs. The tables stay as they are: libraries do not migrate back under load."""
-        if self._attempt is not None:
+        if self._attempt is not None and not self._attempt.is_running:
+            self._read_result(self._attempt)  # a run whose workers have all ended does not wait for the next look
+        elif self._attempt is not None:
             self._attempt.end()
         failures = {"failed": len(self._failures), "first_failure": self._failures[0]} if self._failures else {}
         return {
@@ -110,3 +103,14 @@ class LibraryMigration:
         self._attempts += 1
         with self._context.processes.marking():
             self._attempt = MigrationAttempt(self._library, self._document, name_connections(self._name), self._log)
+
+    def _read_result(self, attempt: MigrationAttempt) -> None:
+        failure = attempt.find_failure()
+        self._attempt = None
+        if failure is None:
+            self._done_s = time.monotonic()
+            self._context.load.is_upgraded = True
+            return
+        self._deadlocks += failure.code in DEADLOCK_CODES
+        self._failures.append(f"{failure.code} {failure.message}".lstrip())
+        self._next_s = time.monotonic() + self._retry_after_s

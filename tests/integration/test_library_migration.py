@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.queues import find_queue
 from stallbench.records.events import Event
-from tests.integration.faulty_run import FaultyRun, faulty_run
+from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.libraries]
 
@@ -171,3 +173,18 @@ def test_django_migrates_and_new_workers_take_what_was_enqueued_before(tmp_path:
             run.load.replace(process)
         since_ns = time.time_ns()
         run.wait_until(lambda: run.events(Event.COMPLETED, since_ns), "a completion by a new worker")
+
+
+def test_a_migration_that_has_succeeded_when_the_run_ends_is_recorded_as_done(tmp_path: Path) -> None:
+    find_queue("library:pgqueuer").require_programs(print)
+    with faulty_run(tmp_path, queue="library:pgqueuer", queue_options='version = "1.0.0"') as run:
+        run.wait_until_jobs_complete()
+        run.inject("migration")
+        (migration,) = (child for child in psutil.Process().children() if "migrate" in child.cmdline())
+        wait_for(
+            lambda: migration.status() == psutil.STATUS_ZOMBIE,
+            "the end of the migration, which the fault has not seen yet",
+            PATIENCE_S,
+        )
+        evidence = run.end_faults().evidence
+        assert (evidence["done"], evidence["attempts"]) == (True, 1)
