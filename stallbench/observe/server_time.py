@@ -10,6 +10,11 @@ MARK = "/* stallbench observe */"
 """Each statement of `stallbench observe` begins with it. It distinguishes them from the application's in the server's log and statistics."""
 
 
+def mark(statement: str) -> str:
+    """Return the statement with `MARK` before it and after it: PostgreSQL 18 counts a statement without the comments before it."""
+    return f"{MARK} {statement.strip()} {MARK}"
+
+
 class ServerTime:
     """Adds up the time that the session waited for answers."""
 

@@ -12,11 +12,12 @@ from stallbench.collectors import collectors_for
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_packaged_majors, require_version
-from tests.integration.observed import cannot_see, look_at
+from tests.integration.observed import cannot_see, look_at, observer_of, section_of, text_of
 from tests.integration.running_cluster import running_cluster
 from tests.integration.statistics import publish_statistics
 
@@ -59,6 +60,16 @@ def test_a_version_is_started_with_a_replica_sampled_and_observed(major: int, tm
         unseen = cannot_see(look_at(primary, {"replica-1": cluster.server("replica-1").direct}))
         assert "does not exist" not in unseen, "every query of `observe` fits this version"
         assert "what is different" not in unseen
+        _require_own_queries_unlisted(primary)
+
+
+def _require_own_queries_unlisted(endpoint: Endpoint) -> None:
+    """PostgreSQL 18 counts a statement without the comment before it."""
+    with observer_of(endpoint) as observer:
+        for _ in range(3):
+            section = section_of(observer.look(reads_everything=True), "Statements")
+    assert not [row for row in section.rows if "pg_stat_get_dead" in row[0] or "pg_stat_statements" in row[0]]
+    assert "The queries of this observation took" in text_of(section)
 
 
 def _sample_everything(cluster: Cluster, folder: Path) -> dict[tuple[str, str], Any]:

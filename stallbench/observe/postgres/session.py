@@ -19,7 +19,7 @@ from stallbench.engines.postgres import DRIVER, Connection, read_any_text
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.observer import ServerGoneError
-from stallbench.observe.server_time import MARK, ServerTime
+from stallbench.observe.server_time import ServerTime, mark
 from stallbench.records.endpoint import Endpoint
 
 APPLICATION = "stallbench:observe"
@@ -44,7 +44,7 @@ _SETTINGS: Mapping[str, str] = {
     "TimeZone": "UTC",  # of timestamps without a time zone, which libraries write in UTC
 }
 _IN_TRANSACTION = "; ".join(
-    f"{MARK} SET LOCAL {name if name != 'default_transaction_read_only' else 'transaction_read_only'} = '{value}'"
+    mark(f"SET LOCAL {name if name != 'default_transaction_read_only' else 'transaction_read_only'} = '{value}'")
     for name, value in _SETTINGS.items()
 )
 _NOT_PASSED_ON = "unsupported startup parameter"
@@ -104,7 +104,7 @@ class ReadOnlySession:
 
         Raises `ServerGoneError` when the session has ended, or one of psycopg's errors when the server refuses the query.
         """
-        query = f"{MARK} {query.strip()}"
+        query = mark(query)
         try:
             with self._answered_in_time():
                 if self.is_pooled or timeout_ms is not None:
@@ -149,21 +149,21 @@ class ReadOnlySession:
 
     def _execute_in_transaction(self, query: str, values: Any, timeout_ms: int | None) -> Rows:
         """Execute it in a transaction of its own; no snapshot is held before or after the query."""
-        begin = f"{MARK} BEGIN READ ONLY"
+        begin = mark("BEGIN READ ONLY")
         if self.is_pooled:
             begin += f"; {_IN_TRANSACTION}"
         if timeout_ms is not None:
-            begin += f"; {MARK} SET LOCAL statement_timeout = {timeout_ms:d}"
+            begin += f"; {mark(f'SET LOCAL statement_timeout = {timeout_ms:d}')}"
         with self._server_time.measure():
             self._connection.execute(begin, prepare=False)
         try:
             rows = self._fetch(query, values)
         except BaseException:
             with suppress(psycopg.Error), self._server_time.measure():
-                self._connection.execute(f"{MARK} ROLLBACK")
+                self._connection.execute(mark("ROLLBACK"))
             raise
         with self._server_time.measure():
-            self._connection.execute(f"{MARK} COMMIT")
+            self._connection.execute(mark("COMMIT"))
         return rows
 
     def _fetch(self, query: str, values: Any) -> Rows:

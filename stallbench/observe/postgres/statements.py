@@ -55,7 +55,7 @@ class StatementsSubject(Subject):
         counts = {one.statement: one for one in counted}
         is_first = not self._last_s
         self._read_texts(look, [name for name in counts if name not in self._texts])
-        own = {name for name in counts if self._texts.get(name, "").startswith(MARK)}
+        own = {name for name in counts if MARK in self._texts.get(name, "")}
         own_ms = sum(one.total_ms for name, one in counts.items() if name in own) - self._own_ms
         counts = {name: one for name, one in counts.items() if name not in own}
         grown = (
