@@ -1,9 +1,10 @@
-"""Which users of MariaDB and MySQL see the sessions of others, so that `stallbench observe` may say that there are none."""
+"""Which users of MariaDB and MySQL see the sessions of others and the queue's table, so that `stallbench observe` may say that there are none."""
 
 from __future__ import annotations
 
 import pytest
 
+from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.innodb.rights import InnoDBRightsSubject
 from stallbench.observe.subject import Known, Look
 
@@ -14,9 +15,11 @@ class Server:
     def __init__(self, grant: str) -> None:
         self.grant = grant
 
-    def fetch(self, query: str) -> list[tuple[object, ...]]:
+    def fetch(self, query: str, values: object = None) -> list[tuple[object, ...]]:
         if query == "SHOW GRANTS":
             return [("GRANT USAGE ON *.* TO `watch`@`%`",), (self.grant,)]
+        if "information_schema.columns" in query:
+            return []
         return [("Uptime", "60")] if "Uptime" in query else [("watch@%", "app", "10.11.19-MariaDB", 1, 0)]
 
 
@@ -38,3 +41,15 @@ def test_only_the_process_privilege_shows_other_users_sessions(grant: str, sees_
     section = InnoDBRightsSubject().look(Look(server=Server(grant), at_s=0.0, known=known))
     assert known.sees_all is sees_all
     assert bool(section.unseen) is not sees_all
+
+
+def test_a_user_from_whom_the_server_hides_the_queue_s_table_learns_which_right_is_missing() -> None:
+    """The information schema has no table on which the user has no right, so it cannot be said that there is none."""
+    known = Known(user="watch@%", database="app")
+    section = InnoDBQueuesSubject().look(Look(server=Server(""), at_s=0.0, known=known))
+    assert section.sentences == (
+        "No queue table was recognised; name it with --table TABLE, or DATABASE.TABLE if it is in another database.",
+    )
+    (hidden,) = section.unseen
+    assert "the server hides a table on which watch@% has no right" in hidden.why
+    assert hidden.remedy == "GRANT SELECT ON `app`.TABLE TO 'watch'@'%';"

@@ -55,6 +55,14 @@ def test_a_reader_that_no_granted_lock_excludes_waits_behind_a_change_for_whoeve
     assert find_holders(granted)[WRITER] == [READER]
 
 
+def test_a_holder_that_waits_for_a_row_is_not_the_one_to_end_but_who_blocks_it() -> None:
+    """Workers whose claims wait for a row have used the table, too, so a change of the table waits for each of them."""
+    blocker, first, second = (MetadataHolder(pid, "app", command) for pid, command in ((5, "sleep"), (6, "query"), (7, "query")))
+    granted = [GrantedLock(ALTER.pid, "EXCLUSIVE", "SHARED_WRITE", holder) for holder in (first, second, blocker, READER)]
+    row_waits = {first.pid: [MetadataHolder(blocker.pid, "app", "")], second.pid: [first]}
+    assert find_holders(granted, row_waits) == {ALTER.pid: [blocker, READER]}
+
+
 def test_only_sessions_of_clients_are_read() -> None:
     """A background thread has no processlist_id; the query leaves it out, on either side."""
 

@@ -19,6 +19,11 @@ def test_a_digest_that_was_cut_off_has_the_signature_of_its_query() -> None:
     assert sign(f"SELECT {words} FROM t") == sign(f"SELECT {words}"[:1024] + "...")
 
 
+def test_a_digest_has_another_word_for_distinct() -> None:
+    words = "waiter . processlist_id , pending . lock_type , holder . processlist_user FROM performance_schema . metadata_locks"
+    assert sign(f"SELECT DISTINCT {words}") == sign(f"SELECT DISTINCTROW {words}")
+
+
 @pytest.mark.parametrize(
     "other", ["SELECT digest FROM performance_schema.events WHERE name LIKE ?", "SHOW GLOBAL STATUS LIKE ?", ""]
 )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pymysql
 
 from stallbench.collectors.innodb_locks import read_blocked, read_deadlock_count
+from stallbench.collectors.locks import BlockedSession
 from stallbench.deadlocks.innodb import parse_deadlock
 from stallbench.observe.formatting import capitalize_first, format_age, format_plural, shorten_text
 from stallbench.observe.innodb.metadata_locks import (
     NO_SESSION,
+    MetadataHolder,
     describe_unrecorded,
     judge_metadata_waits,
     list_metadata_waits,
@@ -23,6 +25,7 @@ from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 
 _WAITING = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
+_ROW_WAITS = "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
 _LISTING = "SHOW ENGINE INNODB STATUS"
 
 FoundT = TypeVar("FoundT")
@@ -52,7 +55,9 @@ class InnoDBBlockingSubject(Subject):
         metadata_waits = read_metadata_waits(look.server)
         holders = (
             _read_if_allowed(
-                lambda: read_metadata_holders(look.server), "who holds the metadata lock for which sessions wait", unseen
+                lambda: read_metadata_holders(look.server, _read_row_waits(look.server, blocked)),
+                "who holds the metadata lock for which sessions wait",
+                unseen,
             )
             if metadata_waits
             else {}
@@ -113,6 +118,16 @@ class InnoDBBlockingSubject(Subject):
             findings=tuple(findings),
             unseen=tuple(unseen),
         )
+
+
+def _read_row_waits(server: Any, blocked: Sequence[BlockedSession]) -> dict[int, list[MetadataHolder]]:
+    """Return, by session that waits for a row lock, who blocks it; empty lists for those that are not among the first in ``blocked``."""
+    waits: dict[int, list[MetadataHolder]] = {}
+    if blocked:
+        waits = {int(pid): [] for (pid,) in server.fetch(_ROW_WAITS)}
+        for one in blocked:
+            waits.setdefault(one.pid, []).append(MetadataHolder(one.blocker_pid, one.blocker_application, ""))
+    return waits
 
 
 def _describe_latest(look: Look) -> str:

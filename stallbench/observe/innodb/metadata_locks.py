@@ -87,6 +87,11 @@ class MetadataHolder(NamedTuple):
         return "rolls its transaction back and closes its connection"
 
 
+RowWaits = Mapping[int, Sequence[MetadataHolder]]
+"""By session that waits for a row lock: the sessions that block it, as far as they are known."""
+NO_ROW_WAITS: RowWaits = {}
+
+
 class GrantedLock(NamedTuple):
     """A lock of another session on the object for whose lock a session waits."""
 
@@ -105,17 +110,18 @@ def read_metadata_waits(server: Any) -> list[MetadataWait]:
     ]
 
 
-def read_metadata_holders(server: Any) -> dict[int, list[MetadataHolder]]:
+def read_metadata_holders(server: Any, row_waits: RowWaits = NO_ROW_WAITS) -> dict[int, list[MetadataHolder]]:
     """Return, by session that waits, who holds the lock; empty if the server does not record it. Raises PyMySQL's errors."""
     return find_holders(
         [
             GrantedLock(int(waiter), str(awaited), str(kind), MetadataHolder(int(pid), str(user), str(command), str(statement)))
             for waiter, awaited, kind, pid, user, command, statement in server.fetch(_GRANTED)
-        ]
+        ],
+        row_waits,
     )
 
 
-def find_holders(granted: Sequence[GrantedLock]) -> dict[int, list[MetadataHolder]]:
+def find_holders(granted: Sequence[GrantedLock], row_waits: RowWaits = NO_ROW_WAITS) -> dict[int, list[MetadataHolder]]:
     """Return, by session that waits, the sessions that do not wait themselves and for which it waits, directly or behind others."""
     by_waiter: dict[int, list[GrantedLock]] = {}
     for lock in granted:
@@ -127,7 +133,9 @@ def find_holders(granted: Sequence[GrantedLock]) -> dict[int, list[MetadataHolde
         upgradable = [one for one in locks if one.kind == "SHARED_UPGRADABLE"]
         # Otherwise it waits behind another that waits for any lock, or behind MariaDB's LOCK TABLES READ, which is shown as SHARED_READ.
         direct[waiter] = {one.holder.pid: one.holder for one in conflicting or upgradable or locks}
-    holders = {waiter: _follow(waiter, direct) for waiter in direct}
+    # A worker whose claim waits for a row has used the table, too. Whoever blocks the row is the one to end.
+    by_row = {pid: {one.pid: one for one in blockers} for pid, blockers in row_waits.items()}
+    holders = {waiter: _follow(waiter, {**by_row, **direct}) for waiter in direct}
     return {waiter: found for waiter, found in holders.items() if found}
 
 

@@ -12,9 +12,9 @@ _FEWEST_WORDS = 6
 """A shorter query, like ``SHOW GLOBAL STATUS LIKE ..``, may be another monitor's as well."""
 _NO_WORDS = re.compile(r"/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|%s|%\(\w+\)s|[`\"]|\bsql_tsi_", re.DOTALL | re.IGNORECASE)
 _WORD = re.compile(r"(?<!\w)[a-z_]\w*")
-_LEFT_OUT = {"null", "true", "false", "database", "schema", "user", "system_user", "regexp", "rlike"}
+_LEFT_OUT = {"null", "true", "false", "database", "schema", "user", "system_user", "regexp", "rlike", "distinct", "distinctrow"}
 """Digests have a question mark for a value, and one of several words that mean the same: SCHEMA for DATABASE, SYSTEM_USER for USER, RLIKE for REGEXP,
-SQL_TSI_SECOND for SECOND.
+DISTINCTROW for DISTINCT, SQL_TSI_SECOND for SECOND.
 """
 
 

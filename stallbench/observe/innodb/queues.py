@@ -12,11 +12,12 @@ import pymysql
 
 from stallbench.engines.error_kinds import MYSQL_LOCK_TIMEOUT, MYSQL_STATEMENT_TIMEOUT_CODES
 from stallbench.engines.mysql import DRIVER
+from stallbench.observe.innodb.rights import quote_account
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING, JobCounts
 from stallbench.observe.postgres.queues import DROPPED, REFUSED, TOO_LONG, QueuesSubject
 from stallbench.observe.postgres.recognition import QueueTable, recognise
-from stallbench.observe.subject import Look
+from stallbench.observe.subject import Look, Unseen
 
 _COLUMNS = """
 SELECT table_schema, table_name, lower(column_name) FROM information_schema.columns
@@ -56,6 +57,15 @@ class InnoDBQueuesSubject(QueuesSubject):
         names = "|".join(sorted({known.usual_table for known in find_known_queues().values() if known.innodb}))
         found = self._read(look, _RECOGNISABLE, (names,))
         return [table for table in found if table.known is not None and table.known.innodb is not None]
+
+    def describe_none(self, look: Look) -> Unseen:
+        """Return, too, that the server may hide the table from this user."""
+        user = look.known.user
+        return Unseen(
+            what=self.what,
+            why=f"no queue table was recognised in this database; the server hides a table on which {user} has no right",
+            remedy=f"GRANT SELECT ON {_quote(look.known.database)}.TABLE TO {quote_account(user)};",
+        )
 
     def find_named(self, look: Look, name: str) -> QueueTable | None:
         """Return the table that the user named, in the connected database or in another one; none if there is no such table."""

@@ -30,13 +30,13 @@ class InnoDBRightsSubject(Subject):
         unseen = []
         known.sees_all = any(_shows_all_sessions(str(grant)) for (grant,) in look.server.fetch("SHOW GRANTS"))
         if not known.sees_all:
-            name, _, host = str(user).partition("@")
+            grantee = quote_account(known.user)
             unseen.append(
                 Unseen(
                     what="other users' sessions, transactions, read views and locks",
                     why=f"{user} has no PROCESS privilege",
-                    remedy=f"GRANT PROCESS, REPLICATION CLIENT ON *.* TO '{name}'@'{host}'; "
-                    f"GRANT SELECT ON performance_schema.* TO '{name}'@'{host}'; GRANT SELECT, EXECUTE ON sys.* TO '{name}'@'{host}';",
+                    remedy=f"GRANT PROCESS, REPLICATION CLIENT ON *.* TO {grantee}; "
+                    f"GRANT SELECT ON performance_schema.* TO {grantee}; GRANT SELECT, EXECUTE ON sys.* TO {grantee};",
                 )
             )
         if not counts:
@@ -49,6 +49,12 @@ class InnoDBRightsSubject(Subject):
             )
         unseen += _find_unknown_version(known.version)
         return Section(title="", unseen=tuple(unseen))
+
+
+def quote_account(user: str) -> str:
+    """Return what ``current_user()`` has returned, ``reader@%``, as GRANT needs it."""
+    name, _, host = user.partition("@")
+    return f"'{name}'@'{host}'"
 
 
 def _shows_all_sessions(grant: str) -> bool:

@@ -111,8 +111,8 @@ class QueuesSubject(Subject):
             if sentence
         )
         if not self.tables and not self._missing:
-            sentences = ("No queue table was recognised; name it with --table SCHEMA.TABLE.",)
-            unseen.append(Unseen(what=self.what, why="no queue table was recognised in this database"))
+            sentences = (f"No queue table was recognised; name it with --table {self.form}.",)
+            unseen.append(self.describe_none(look))
         return Section(
             title="Queues",
             columns=("queue", "ready", "change", "oldest ready", "running", "longest", "overdue for rescue") if rows else (),
@@ -125,6 +125,10 @@ class QueuesSubject(Subject):
     def _counted_s(self, table: QueueTable) -> float:
         """Return when a queue was last counted, so that each has its turn."""
         return self._last[table.name][0] if table.name in self._last else float("-inf")
+
+    def describe_none(self, look: Look) -> Unseen:
+        """Return that the database has no queue table of a known library, as far as this user sees."""
+        return Unseen(what=self.what, why="no queue table was recognised in this database")
 
     def find_all(self, look: Look) -> list[QueueTable]:
         """Return the tables of all known libraries."""
