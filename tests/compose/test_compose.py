@@ -177,6 +177,17 @@ def test_a_verdict_that_fails_is_the_exit_code(ports: dict[str, str]) -> None:
     assert verdict() == "fail"
 
 
+def test_workers_in_containers_of_their_own_take_part(ports: dict[str, str]) -> None:
+    settings = {**ports, "LONGTX": "5s", "STALLBENCH_SET": "external_processes=true"}
+    up = docker(*compose("up", "--detach", "--scale", "worker=2", "scenario-longtx", "worker"), **settings)
+    assert up.returncode == 0, up.stderr[-3000:]
+    ended = docker(*compose("wait", "scenario-longtx"), **settings)
+    assert ended.returncode == 0, docker(*compose("logs", "scenario-longtx", "worker"), **settings).stdout[-3000:]
+    assert verdict() == "pass"
+    processes = json.loads((newest_run() / "run.json").read_text())["processes"]
+    assert len([one for one in processes if one["external"] and one["role"] == "worker"]) == 2
+
+
 def test_a_scenario_on_mariadb_brings_its_own_servers(ports: dict[str, str]) -> None:
     service = "scenario-laravel-deadlock"
     ended = docker(*compose("up", "--exit-code-from", service, service), **ports)
