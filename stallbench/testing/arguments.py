@@ -55,7 +55,7 @@ def describe_changes(
     changes.update(set or {})
     if expect is not None:
         changes["expect"] = expect
-    return [part for key, value in changes.items() for part in ("--set", f"{key}={write_toml(value)}")]
+    return [part for key, value in changes.items() for part in ("--set", _write_change(key, value))]
 
 
 def describe_against(against: object, tolerance: object, root: Path) -> list[str]:
@@ -113,6 +113,13 @@ def name_folder(reports: Path, test: str) -> Path:
 
 def _find(path: str, root: Path) -> str:
     return path if Path(path).exists() or not (root / path).exists() else str(root / path)
+
+
+def _write_change(key: str, value: object) -> str:
+    try:
+        return f"{key}={write_toml(value)}"
+    except BadInputError as error:
+        raise BadInputError(f"{key}: {error}") from None
 
 
 def _write_key(key: str) -> str:

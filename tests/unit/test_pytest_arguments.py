@@ -67,6 +67,13 @@ def test_a_baseline_and_tolerances_become_options(tmp_path: Path, monkeypatch: p
         describe_against(3, None, tmp_path)
 
 
+def test_a_value_that_toml_does_not_have_is_refused_with_the_key_that_has_it() -> None:
+    with pytest.raises(BadInputError, match=r"^workers\.count: None is a NoneType; expected"):
+        describe_changes(set={"producers.rate": 5, "workers.count": None})
+    with pytest.raises(BadInputError, match=r"^phases\.longtx\.duration: None is a NoneType"):
+        describe_changes(phases={"longtx": None})
+
+
 def test_paths_count_from_the_working_directory_and_then_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()
