@@ -164,13 +164,18 @@ def test_a_table_that_the_user_names_is_counted_even_if_no_library_has_it(river:
 def test_a_policy_cannot_make_a_count_wrong(river: Endpoint) -> None:
     fill(
         river,
-        "CREATE ROLE tenant LOGIN PASSWORD 'secret'; GRANT SELECT ON river_job TO tenant; ALTER TABLE river_job ENABLE ROW LEVEL SECURITY",
+        "CREATE ROLE tenant LOGIN PASSWORD 'secret'; GRANT USAGE ON SCHEMA public TO tenant; GRANT SELECT ON river_job TO tenant; "
+        "ALTER TABLE river_job ENABLE ROW LEVEL SECURITY",
     )
     try:
         observation = look_at(river.model_copy(update={"user": "tenant", "password": type(river.password)("secret")}))
         assert section_of(observation, "Queues").rows[0][1] == "?"
+        hidden = cannot_see(observation)
+        assert "a row-level security policy would filter the rows" in hidden, "tenant has the right to read the table"
+        assert 'ALTER ROLE "tenant" BYPASSRLS;' in hidden
+        assert "GRANT SELECT" not in hidden
     finally:
-        fill(river, "DROP OWNED BY tenant; DROP ROLE tenant")
+        fill(river, "DROP OWNED BY tenant; DROP ROLE tenant; ALTER TABLE river_job DISABLE ROW LEVEL SECURITY")
 
 
 def test_the_counts_of_a_look_that_failed_are_not_those_of_the_look_before(

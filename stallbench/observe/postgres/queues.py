@@ -21,6 +21,9 @@ _SEARCH_AGAIN_S = 300.0
 _COUNTING_S = 3.0
 """How long one look counts at most: with very many queue tables, the first report must not be late."""
 REFUSED = "refused"
+FILTERED = "a row-level security policy would filter the rows"
+_CHECKS_POLICIES = "check_enable_rls"
+"""The function of the server that refuses a query because of a policy. The message is in the server's language."""
 TOO_LONG = "the count took too long"
 DROPPED = "the table was dropped"
 NO_TIME = f"a reading counts for at most {_COUNTING_S:.0f} s, and the next one continues"
@@ -145,7 +148,7 @@ class QueuesSubject(Subject):
     def explain(self, error: Exception) -> str | None:
         """Return why a count failed, `REFUSED` or `TOO_LONG` among others; none if its error is unexpected."""
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
-            return REFUSED
+            return FILTERED if error.diag.source_function == _CHECKS_POLICIES else REFUSED
         if isinstance(error, psycopg.errors.QueryCanceled):
             return TOO_LONG
         if isinstance(error, psycopg.errors.LockNotAvailable):
@@ -226,9 +229,15 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
 
 
 def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
+    user = look.known.user or "the user"
+    grantee = quote_name(user)
+    if counts.why_not == FILTERED:
+        return Unseen(
+            what=f"the jobs of {table.title}",
+            why=f"{FILTERED} for {user}, so a count would be wrong",
+            remedy=f"ALTER ROLE {grantee} BYPASSRLS;",
+        )
     if counts.why_not == REFUSED:
-        user = look.known.user or "the user"
-        grantee = quote_name(user)
         return Unseen(
             what=f"the jobs of {table.title}",
             why=f"{user} may not read the table",
