@@ -161,6 +161,15 @@ def test_a_table_that_the_user_names_is_counted_even_if_no_library_has_it(river:
         assert f"table {name}: there is no such table in this database" in cannot_see(observation)
 
 
+def test_a_name_with_capital_letters_that_is_not_found_is_suggested_in_quotes(river: Endpoint) -> None:
+    fill(river, 'CREATE TABLE "Mails" (n int)')
+    hidden = cannot_see(look_at(river, tables=("public.Mails",)))
+    suggested = 'public."Mails"'
+    assert f"give it as SCHEMA.TABLE, and a name with capital letters in double quotes, as in SQL: '{suggested}'" in hidden
+    assert section_of(look_at(river, tables=(suggested,)), "Queues").rows[0][0] == f"unknown queue ({suggested})"
+    assert "capital letters" not in cannot_see(look_at(river, tables=("mails",)))
+
+
 def test_a_policy_cannot_make_a_count_wrong(river: Endpoint) -> None:
     fill(
         river,

@@ -58,6 +58,10 @@ class InnoDBQueuesSubject(QueuesSubject):
         found = self._read(look, _RECOGNISABLE, (names,))
         return [table for table in found if table.known is not None and table.known.innodb is not None]
 
+    def describe_form(self, name: str) -> str:
+        """Return how to give the name of a table that was not found."""
+        return f"give it as {self.form}"
+
     def describe_none(self, look: Look) -> Unseen:
         """Return, too, that the server may hide the table from this user."""
         user = look.known.user

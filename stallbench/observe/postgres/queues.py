@@ -56,7 +56,7 @@ class QueuesSubject(Subject):
     def require_named(self) -> None:
         """Raise `BadInputError` if the last search did not find a table that the user named."""
         if self._missing:
-            issues = [f"--table {name}: {self.why_missing}; give it as {self.form}" for name in self._missing]
+            issues = [f"--table {name}: {self.why_missing}; {self.describe_form(name)}" for name in self._missing]
             raise BadInputError("\n".join(issues))
 
     def take_new_counts(self) -> dict[str, JobCounts] | None:
@@ -82,7 +82,7 @@ class QueuesSubject(Subject):
         look.known.claim_patterns = patterns
         rows: dict[str, tuple[str, ...]] = {}
         findings: list[Finding] = []
-        unseen = [Unseen(what=f"table {name}", why=self.why_missing, remedy=f"give it as {self.form}") for name in self._missing]
+        unseen = [Unseen(what=f"table {name}", why=self.why_missing, remedy=self.describe_form(name)) for name in self._missing]
         all_counts = {f"table {name}": JobCounts(ready=None, oldest_s=None, why_not=self.why_missing) for name in self._missing}
         counted: set[str] = set()
         ends_s = time.monotonic() + _COUNTING_S
@@ -128,6 +128,13 @@ class QueuesSubject(Subject):
     def _counted_s(self, table: QueueTable) -> float:
         """Return when a queue was last counted, so that each has its turn."""
         return self._last[table.name][0] if table.name in self._last else float("-inf")
+
+    def describe_form(self, name: str) -> str:
+        """Return how to give the name of a table that was not found. PostgreSQL takes a name without quotes in small letters."""
+        if '"' in name or name == name.lower():
+            return f"give it as {self.form}"
+        quoted = ".".join(part if part == part.lower() else quote_name(part) for part in name.split("."))
+        return f"give it as {self.form}, and a name with capital letters in double quotes, as in SQL: '{quoted}'"
 
     def describe_none(self, look: Look) -> Unseen:
         """Return that the database has no queue table of a known library, as far as this user sees."""
