@@ -12,7 +12,8 @@ from stallbench.setup import go_toolchain
 
 
 @pytest.fixture
-def module(tmp_path: Path) -> Path:
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(go_toolchain, "_SCRATCH", tmp_path / "scratch")  # deleted after a build; a set-up may be at work in it
     (tmp_path / "go.mod").write_text("module example\n\ngo 1.26.0\n")
     return tmp_path
 
