@@ -63,3 +63,14 @@ def test_the_locked_go_builds_where_there_is_none(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(module))
     go_toolchain.build_module(module, module / "program")
     assert builders == ["packaged"]
+
+
+def test_a_variant_is_built_from_its_own_lists_with_its_name_as_build_tag(monkeypatch: pytest.MonkeyPatch, module: Path) -> None:
+    put_on_path(monkeypatch, module, "go1.26.0")
+    built: list[list[str]] = []
+    monkeypatch.setattr(go_toolchain, "run", lambda command, **_: built.append(command[2:]))
+    go_toolchain.build_module(module, module / "out" / "adapter", variants=[module / "earlier-1.2.0.mod"])
+    assert built == [
+        ["-ldflags=-s -w", "-o", f"{module}/out/adapter", "."],
+        ["-ldflags=-s -w", "-modfile=earlier-1.2.0.mod", "-tags=earlier_1.2.0", "-o", f"{module}/out/earlier-1.2.0", "."],
+    ]

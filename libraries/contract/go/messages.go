@@ -13,7 +13,7 @@ import (
 
 var input = json.NewDecoder(os.Stdin)
 
-// Document is the first line of standard input. QueueOptions are the library's own.
+// Document is the first line of standard input. QueueOptions are the library's own; Upgraded: the worker runs the version of the migration.
 type Document struct {
 	Name     string
 	Endpoint struct {
@@ -26,6 +26,7 @@ type Document struct {
 	WorkS        float64 `json:"work_s"`
 	JobFaults    string  `json:"job_faults"`
 	WaitForGo    bool    `json:"wait_for_go"`
+	Upgraded     bool
 	Seed         uint64
 }
 
@@ -38,9 +39,12 @@ type Job struct {
 	Queue   string `json:"queue,omitempty"`
 }
 
-// ReadDocument reads the document, and the library's options into options.
+// ReadDocument reads the document, and the library's options into options. The program of an earlier version goes on instead of this one, if the
+// options ask for one.
 func ReadDocument(options any) (document Document) {
-	Must(0, input.Decode(&document))
+	line := readLine()
+	Must(0, json.Unmarshal(line, &document))
+	goOnAsEarlier(document, line)
 	if options != nil {
 		Must(0, json.Unmarshal(document.QueueOptions, options))
 	}
@@ -79,16 +83,19 @@ func ServeBatches(enqueue func([]Job) error) {
 	for input.More() {
 		var batch struct{ Jobs []Job }
 		Must(0, input.Decode(&batch))
-		err := enqueue(batch.Jobs)
-		if err == nil {
-			Send(map[string]any{"ok": true})
-			continue
-		}
-		var refusal JobsRefused
-		if errors.As(err, &refusal) {
-			Send(map[string]any{"refused": refusal.Error()})
-			continue
-		}
-		Send(map[string]any{"error": codeOf(err), "message": strings.Join(strings.Fields(err.Error()), " ")})
+		Send(answerOf(enqueue(batch.Jobs)))
+	}
+}
+
+// answerOf returns the answer to a batch that was enqueued, or that failed with an error.
+func answerOf(err error) map[string]any {
+	var refusal JobsRefused
+	switch {
+	case err == nil:
+		return map[string]any{"ok": true}
+	case errors.As(err, &refusal):
+		return map[string]any{"refused": refusal.Error()}
+	default:
+		return map[string]any{"error": codeOf(err), "message": strings.Join(strings.Fields(err.Error()), " ")}
 	}
 }
