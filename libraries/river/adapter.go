@@ -53,9 +53,9 @@ func makeClient[TTx any](driver riverdriver.Driver[TTx], config *river.Config) *
 	return contract.Must(river.NewClient(driver, config))
 }
 
-func install[TTx any](ctx context.Context, driver riverdriver.Driver[TTx]) {
-	migrator := contract.Must(rivermigrate.New(driver, nil))
-	contract.Must(migrator.Migrate(ctx, rivermigrate.DirectionUp, nil))
+func migrate[TTx any](ctx context.Context, driver riverdriver.Driver[TTx]) error {
+	_, err := newMigrator(driver).Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
 }
 
 func produce[TTx any](ctx context.Context, driver riverdriver.Driver[TTx]) {
@@ -66,8 +66,8 @@ func produce[TTx any](ctx context.Context, driver riverdriver.Driver[TTx]) {
 			inserted[i].Args = jobArgs{job, job.Key}
 			inserted[i].InsertOpts = &river.InsertOpts{Queue: job.Queue, UniqueOpts: river.UniqueOpts{ByArgs: job.Key != ""}}
 		}
-		results, err := client.InsertMany(ctx, inserted)
-		if err == nil && results[0].UniqueSkippedAsDuplicate { // a job with a key is alone in its batch
+		isRefused, err := insert(ctx, client, inserted)
+		if isRefused {
 			return contract.JobsRefused("there is a job with the key " + jobs[0].Key)
 		}
 		return err
@@ -127,7 +127,9 @@ func seconds(count float64) time.Duration {
 func carryOut[TTx any](ctx context.Context, verb string, driver riverdriver.Driver[TTx], document contract.Document, options options) {
 	switch verb {
 	case "install":
-		install(ctx, driver)
+		contract.Must(0, migrate(ctx, driver))
+	case "migrate":
+		contract.AnswerFor(func() error { return migrate(ctx, driver) })
 	case "produce":
 		produce(ctx, driver)
 	case "work":

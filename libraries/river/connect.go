@@ -1,16 +1,12 @@
-// The two drivers: pgx for PostgreSQL, and database/sql with modernc.org/sqlite.
+// The driver for PostgreSQL: pgx.
 package main
 
 import (
 	"context"
-	"database/sql"
-	"net/url"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
-	_ "modernc.org/sqlite"
 	contract "stallbench/contract"
 )
 
@@ -23,15 +19,4 @@ func connect(ctx context.Context, document contract.Document) *riverpgxv5.Driver
 	pool := contract.Must(pgxpool.NewWithConfig(ctx, config))
 	contract.Must(0, pool.Ping(ctx))
 	return riverpgxv5.New(pool)
-}
-
-// openFile opens the file with one connection, as the driver's documentation recommends. Other processes write to the file too, so a statement
-// waits for their transactions; the driver for SQLite does not wait by itself.
-func openFile(ctx context.Context, document contract.Document) *riversqlite.Driver {
-	settings := url.Values{"_pragma": {"busy_timeout(5000)"}}
-	address := url.URL{Scheme: "file", OmitHost: true, Path: document.Endpoint.Database, RawQuery: settings.Encode()}
-	pool := contract.Must(sql.Open("sqlite", address.String()))
-	pool.SetMaxOpenConns(1)
-	contract.Must(0, pool.PingContext(ctx))
-	return riversqlite.New(pool)
 }

@@ -9,6 +9,8 @@ import psutil
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.libraries import find_library
+from stallbench.libraries.installation import installation_of
 from stallbench.queues import find_queue
 from stallbench.records.events import Event
 from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run
@@ -18,6 +20,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.libraries]
 
 OF_PG_BOSS = "SELECT version FROM pgboss.version"
 OF_GRAPHILE_WORKER = "SELECT max(id) FROM graphile_worker.migrations"
+OF_RIVER = "SELECT max(version) FROM river_migration WHERE line = 'main'"
 OF_PROCRASTINATE = "SELECT count(*) FROM pg_proc WHERE proname IN ('procrastinate_fetch_job_v1', 'procrastinate_fetch_job_v2')"
 """Version 3.0 has the first function. A migration before the deployment of 3.1 adds the second one, and one after it drops the first."""
 OF_PGQUEUER = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'pgqueuer'::regclass AND attname = 'slot'"
@@ -31,6 +34,13 @@ def read_schema(run: FaultyRun, statement: str) -> int:
     with connect(run.cluster.server("primary").direct, "test") as connection:
         ((version,),) = connection.execute(statement).fetchall()
     return int(version)
+
+
+def programs_of(run: FaultyRun, role: str) -> set[str]:
+    """Return the names of River's programs that processes of a role run; the one of a producer is its child."""
+    processes = [psutil.Process(process.pid) for process in run.load.running(role)]
+    paths = [Path(each.exe()) for process in processes for each in (process, *process.children(recursive=True))]
+    return {path.name for path in paths if path.parent == installation_of(find_library("river"))}
 
 
 def migrate(run: FaultyRun) -> dict[str, object]:
@@ -188,3 +198,40 @@ def test_a_migration_that_has_succeeded_when_the_run_ends_is_recorded_as_done(tm
         )
         evidence = run.end_faults().evidence
         assert (evidence["done"], evidence["attempts"]) == (True, 1)
+
+
+def test_river_migrates_in_a_transaction_for_each_migration_and_goes_on_after_a_failed_one(tmp_path: Path) -> None:
+    find_queue("library:river").require_programs(print)
+    with faulty_run(tmp_path, queue="library:river", queue_options='version = "0.11.4"') as run:
+        run.wait_until_jobs_complete()
+        assert read_schema(run, OF_RIVER) == 5
+        with connect(run.cluster.server("primary").direct, "test") as connection:
+            connection.execute("CREATE TABLE river_notification AS SELECT 1")  # the name of a table of migration 7
+            run.inject("migration", retry_after="100ms")
+            log = run.folder.logs / "migration-1.log"
+            run.wait_until(lambda: log.read_text().count(DUPLICATE_TABLE) >= 2, "two failed attempts")
+            assert read_schema(run, OF_RIVER) == 6
+            run.wait_until_jobs_complete()
+            connection.execute("DROP TABLE river_notification")
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
+        evidence = run.faults()[-1].evidence
+        assert (evidence["from"], evidence["to"]) == ("0.11.4", "0.51.1")
+        assert str(evidence["first_failure"]).startswith(f"{DUPLICATE_TABLE} error applying version 007 [UP]")
+        assert read_schema(run, OF_RIVER) == 8
+        run.wait_until_jobs_complete()
+
+
+def test_a_deployment_replaces_the_program_of_the_earlier_river(tmp_path: Path) -> None:
+    find_queue("library:river").require_programs(print)
+    with faulty_run(tmp_path, queue="library:river", queue_options='version = "0.39.0"') as run:
+        run.wait_until_jobs_complete()
+        assert read_schema(run, OF_RIVER) == 6
+        assert programs_of(run, "worker") == programs_of(run, "producer") == {"earlier-0.39.0"}
+        migrate(run)
+        assert read_schema(run, OF_RIVER) == 8
+        run.wait_until_jobs_complete()  # by the workers of the earlier version
+        run.inject("deploy", on="workers", surge=1)
+        run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the deployment's end")
+        assert programs_of(run, "worker") == {"adapter"}
+        assert programs_of(run, "producer") == {"earlier-0.39.0"}
+        run.wait_until_jobs_complete()
