@@ -9,10 +9,15 @@ import psutil
 import pytest
 
 from stallbench.engines.postgres import connect
-from stallbench.libraries import find_library
+from stallbench.libraries import find_libraries, find_library
+from stallbench.libraries.definition import VERSION
 from stallbench.libraries.installation import installation_of
-from stallbench.queues import find_queue
+from stallbench.processes.queue_client import opened_queue
+from stallbench.queues import NewJob, find_queue
+from stallbench.queues.completed_jobs import RETAINED
+from stallbench.queues.library_queue import LibraryQueue
 from stallbench.records.events import Event
+from tests.integration.conftest import EmptyOn
 from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run
 from tests.waiting import wait_for
 
@@ -28,6 +33,33 @@ OF_DJANGO_TASKS = "SELECT max(left(name, 4)::int) FROM django_migrations WHERE a
 DUPLICATE_TABLE = "42P07"
 BREAKING = 57
 """The exit code of graphile-worker if the schema is too new for it (dist/main.js)."""
+
+
+EARLIER = [
+    (name, str(version))
+    for name, library in find_libraries().items()
+    if library.migration
+    for version in library.options[VERSION].one_of[:-1]
+]
+"""The earlier versions of libraries."""
+
+
+@pytest.mark.parametrize(("name", "version"), EARLIER)
+def test_the_statements_of_a_definition_are_also_for_the_tables_of_earlier_versions(
+    empty_on: EmptyOn, name: str, version: str
+) -> None:
+    kind, library = f"library:{name}", find_library(name)
+    find_queue(kind).require_programs(print)
+    retained = {RETAINED: 10} if library.completed_jobs else {}
+    with opened_queue(kind, {VERSION: version, **retained}, empty_on("postgres"), "test") as queue:
+        assert isinstance(queue, LibraryQueue)
+        queue.install()  # adds the completed jobs
+        if library.other_jobs:
+            queue.add_other_jobs(20, "ready")
+            assert queue.count_other_jobs() == 20
+        numbers = queue.enqueue([NewJob(payload="{}")])
+        assert queue.backlog().depth == 1
+        assert list(queue.job_ids()) == [(*numbers, False)]
 
 
 def read_schema(run: FaultyRun, statement: str) -> int:
