@@ -259,6 +259,8 @@ def test_a_deployment_replaces_the_program_of_the_earlier_river(tmp_path: Path) 
         run.wait_until_jobs_complete()
         assert read_schema(run, OF_RIVER) == 6
         assert programs_of(run, "worker") == programs_of(run, "producer") == {"earlier-0.39.0"}
+        for process in run.load.running("worker"):  # a list of processes may show the environment
+            assert not any("password" in value for value in psutil.Process(process.pid).environ().values())
         migrate(run)
         assert read_schema(run, OF_RIVER) == 8
         run.wait_until_jobs_complete()  # by the workers of the earlier version
