@@ -7,6 +7,7 @@ The same command runs under the bench, in a container, or by hand on another hos
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import signal
@@ -173,6 +174,8 @@ def is_expected(error: BaseException) -> bool:
 
 def run_role(main: Callable[[], None]) -> None:
     """Run ``main``. If its server or disk fails, print why in one line and end with `EXIT_CANNOT_CONTINUE`."""
+    gc.freeze()  # what was imported is no garbage
+    gc.enable()
     try:
         main()
     except Exception as error:

@@ -38,3 +38,13 @@ def test_a_role_notices_a_signal_at_any_moment_of_a_pause(moment: str, signal: s
         check=False,
     )
     assert (ended.stdout, ended.stderr) == ("True\n", "")
+
+
+def test_a_role_collects_no_garbage_until_it_is_loaded_and_does_from_then_on() -> None:
+    code = (
+        "import gc, sys\nimport stallbench.processes.role as role\nsys.argv[1:] = ['workers']\nseen = []\n"
+        "run = role.run_role\nrole.run_role = lambda main: seen.append(gc.isenabled()) or run(lambda: seen.append(gc.isenabled()))\n"
+        "import stallbench.processes.__main__\nprint(seen)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_WITHIN_S, check=False)
+    assert (ended.stdout, ended.stderr) == ("[False, True]\n", "")
