@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -95,8 +95,8 @@ class RunTables:
 
     def metric(self, measure: str, statistic: str, phase: str | None) -> float | None:
         """Return a metric's value in ``phase`` (the whole run if none), or none if there are no data for it."""
-        rows = self._rows_of_metric(measure, statistic, phase)
-        return float(rows["value"].iloc[0]) if len(rows) else None
+        found = self._metrics.get((measure, statistic, phase or WHOLE_RUN))
+        return found[0] if found else None
 
     def metric_or_ratio(self, metric: str, phase: str | None, relative_to: str | None) -> float | None:
         """Return the value of ``metric``, like ``claim_ms.p95``, or its ratio to that in ``relative_to``; none if it cannot be computed."""
@@ -109,13 +109,17 @@ class RunTables:
 
     def count_behind(self, measure: str, statistic: str, phase: str | None) -> int:
         """Return how many events or samples are behind a metric's value; 0 if there is none."""
-        return int(self._rows_of_metric(measure, statistic, phase)["count"].sum())
+        found = self._metrics.get((measure, statistic, phase or WHOLE_RUN))
+        return found[1] if found else 0
 
-    def _rows_of_metric(self, measure: str, statistic: str, phase: str | None) -> pd.DataFrame:
+    @cached_property
+    def _metrics(self) -> Mapping[tuple[str, str, str], tuple[float, int]]:
+        """Value and count of each measure, statistic and phase: a verdict and its report ask for hundreds, and to search the table takes a millisecond."""
         phases = self["phases"]
-        return phases[
-            (phases["measure"] == measure) & (phases["statistic"] == statistic) & (phases["phase"] == (phase or WHOLE_RUN))
-        ]
+        keys = zip(phases["measure"], phases["statistic"], phases["phase"], strict=True)
+        return dict(
+            zip(keys, zip(phases["value"].astype(float), phases["count"].fillna(0).astype(int), strict=True), strict=True)
+        )
 
     def count_events(self, *measures: str) -> int:
         """Return how many events the counting ``measures`` have from the first record to the last, also outside the phases."""
