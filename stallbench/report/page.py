@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 
 import jinja2
 
@@ -36,6 +37,12 @@ def make_report(run: RunTables, verdict: Verdict) -> AnyPath:
 
 def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
     """Return a template of ``reports/templates`` with the filters ``figure``, ``came`` and ``clock``; a missing variable is an error."""
+    return _environment(autoescape).get_template(name)
+
+
+@cache
+def _environment(autoescape: bool) -> jinja2.Environment:
+    """Return the environment of all pages of this process, which compiles each template once: a soak makes a page for each cycle."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=autoescape,  # noqa: S701 - off for Markdown
@@ -45,7 +52,7 @@ def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
     environment.filters["figure"] = lambda value: "no data" if value is None else format_value(value)
     environment.filters["came"] = lambda value, missing: missing if value is None else format_value(value)
     environment.filters["clock"] = _format_clock
-    return environment.get_template(name)
+    return environment
 
 
 def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool) -> str:
