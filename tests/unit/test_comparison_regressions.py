@@ -23,7 +23,6 @@ from stallbench.comparison.statistics import find_unpaired_difference
 from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.regression.against import Against, write_against
-from stallbench.regression.baseline_file import Baseline
 from stallbench.regression.change import Question, choose_compared, find_changes
 from stallbench.regression.collection import collect_baseline
 from stallbench.regression.tolerance import read_tolerance
@@ -35,31 +34,38 @@ NOISY = (4.0, 16.0, 8.0, 13.0, 9.0)
 Latencies = Mapping[str, Sequence[float | None]]
 
 
-CompareAgainst = Callable[[Latencies, Latencies], ComparisonFolder]
+CompareAgainst = Callable[[Latencies, Latencies | None], ComparisonFolder]
 """What the fixture `compare_against` is."""
 
 
-@pytest.fixture(scope="module")
-def baselines(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Latencies], Baseline]:
-    """Gives the baseline of the runs with these latencies; they are made once."""
-    made: dict[str, Baseline] = {}
+MakeComparison = Callable[[Latencies], ComparisonFolder]
+"""What the fixture `make_once` is."""
 
-    def make(then: Latencies) -> Baseline:
-        if (key := repr(then)) not in made:
-            runs = tmp_path_factory.mktemp("then")
-            made[key] = collect_baseline([str(make_comparison(runs, then).path)], runs)
+
+@pytest.fixture(scope="module")
+def make_once(tmp_path_factory: pytest.TempPathFactory) -> MakeComparison:
+    """Makes a comparison of runs with these latencies, in a folder of its own; what most tests compare is the same, and they change only copies."""
+    made: dict[str, ComparisonFolder] = {}
+
+    def make(latencies: Latencies) -> ComparisonFolder:
+        if (key := repr(latencies)) not in made:
+            made[key] = make_comparison(tmp_path_factory.mktemp("runs"), latencies)
         return made[key]
 
     return make
 
 
 @pytest.fixture
-def compare_against(tmp_path: Path, baselines: Callable[[Latencies], Baseline]) -> CompareAgainst:
-    """Makes a comparison of runs of now, to be judged against the baseline of those of then."""
+def compare_against(tmp_path: Path, make_once: MakeComparison) -> CompareAgainst:
+    """Makes a comparison of runs of now, to be judged against the baseline of those of then; without a baseline if there was no then."""
 
-    def compare(now: Latencies, then: Latencies) -> ComparisonFolder:
-        folder = make_comparison(tmp_path, now)
-        write_against(folder.path, Against(baseline=baselines(then)))
+    def compare(now: Latencies, then: Latencies | None) -> ComparisonFolder:
+        made = make_once(now)
+        shutil.copytree(made.runs, tmp_path, symlinks=True, dirs_exist_ok=True)
+        folder = ComparisonFolder(tmp_path / made.path.name)
+        if then is not None:
+            known = make_once(then)
+            write_against(folder.path, Against(baseline=collect_baseline([str(known.path)], known.runs)))
         return folder
 
     return compare
@@ -75,8 +81,8 @@ def exit_code_of(folder: ComparisonFolder) -> int | str | None:
     return ended.value.code
 
 
-def test_without_a_baseline_there_is_nothing(tmp_path: Path) -> None:
-    folder = make_comparison(tmp_path, {"control": STEADY, "skip_locked": STEADY})
+def test_without_a_baseline_there_is_nothing(compare_against: CompareAgainst) -> None:
+    folder = compare_against({"control": STEADY, "skip_locked": STEADY}, None)
     _, results = conclude_comparison(folder)
     assert (results.regressions, results.outcome) == ((), "")
     assert not (folder.path / "junit.xml").exists()
