@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stallbench.pipeline.tables import TABLES, read_table
-from tests.end_to_end.conftest import RATE, Bench, assert_nothing_is_left, short
+from tests.end_to_end.conftest import RATE, Bench, RunHere, assert_nothing_is_left, short
 from tests.pipeline.test_process import java_of
 from tests.waiting import wait_for
 
@@ -28,7 +28,7 @@ METRIC = "latency_ms.p95 in longtx"
 
 
 def test_a_run_goes_from_servers_to_a_report_a_forecast_and_a_baseline_and_leaves_nothing(
-    bench_with_own_pipeline: Bench, pipeline_service: Path | None, own_tmp: Path
+    bench_with_own_pipeline: Bench, pipeline_service: Path | None, own_tmp: Path, run_here: RunHere
 ) -> None:
     bench = bench_with_own_pipeline
     ended = bench.run("run", "longtx", *short(HELD_FOR), environment={"TMPDIR": str(own_tmp)})
@@ -68,7 +68,7 @@ def test_a_run_goes_from_servers_to_a_report_a_forecast_and_a_baseline_and_leave
     for made in ("report.html", "verdict.json", "junit.xml", "summary.md"):
         (moved / made).unlink()
     assert_it_can_be_forecast(bench, moved)
-    assert_a_regression_is_seen(Bench(bench.runs, pipeline_service), moved)
+    assert_a_regression_is_seen(Bench(bench.runs, pipeline_service), moved, run_here)
 
 
 def assert_it_can_be_forecast(bench: Bench, run: Path) -> None:
@@ -82,7 +82,7 @@ def assert_it_can_be_forecast(bench: Bench, run: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def assert_a_regression_is_seen(bench: Bench, run: Path) -> None:
+def assert_a_regression_is_seen(bench: Bench, run: Path, run_here: RunHere) -> None:
     """A run passes against a baseline made of itself, and fails against one that was quicker; each time the report is made anew from the folder."""
     file = bench.runs.parent / "baseline.json"
     written = bench.run("baseline", str(run), "--output", str(file))
@@ -110,7 +110,7 @@ def assert_a_regression_is_seen(bench: Bench, run: Path) -> None:
     assert "<failure" in (run / "junit.xml").read_text()
 
     file.write_text("{")
-    damaged = bench.run("report", str(run), "--against", str(file))
+    damaged = run_here("report", str(run), "--against", str(file))
     assert damaged.returncode == 2
     assert f"{file}: not a baseline" in damaged.stderr
     assert read_verdict(run)["verdict"] == "fail", "what was judged before is left as it was"
