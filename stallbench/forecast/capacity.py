@@ -57,6 +57,8 @@ def find_capacity(model: CostModel, load: Load, dead: ArrayLike) -> Array:
     """Return the jobs per second that the workers can complete at each number of ``dead`` tuples; the load's rate does not matter."""
     # A cost below zero is noise, and would make the time of a claim negative.
     claim_s = model.claim_s + max(model.dead_tuple_s, 0.0) * np.asarray(dead, dtype=float)
+    if model.race <= 0:  # then a job takes one claim, whatever the rate
+        return find_throughput(model.other_s + claim_s, load)
     low, high = np.zeros_like(claim_s), np.full_like(claim_s, load.workers / (load.work_s + model.other_s + model.claim_s))
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

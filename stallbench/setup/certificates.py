@@ -11,11 +11,6 @@ import ssl
 import warnings
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
-from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
-from cryptography.utils import CryptographyDeprecationWarning
-
 
 def list_java_options(folder: Path) -> list[str]:
     """Write a trust store with the machine's authorities into ``folder``; returns the options with which Java uses it.
@@ -25,6 +20,12 @@ def list_java_options(folder: Path) -> list[str]:
     bundle = ssl.get_default_verify_paths().cafile
     if bundle is None:
         return []
+    # Every command reads scenarios, and with them this module; only an installation downloads anything.
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+    from cryptography.utils import CryptographyDeprecationWarning
+
     with warnings.catch_warnings(
         action="ignore", category=CryptographyDeprecationWarning
     ):  # one authority has an invalid serial number

@@ -198,12 +198,12 @@ READ_LONGTX = "stallbench.scenario.file.read_scenario('longtx')"
     ("imported", "done", "absent"),
     [
         (BEGINNING, "", ("pandas", "scipy", "pyspark")),
-        (("stallbench.scenario.file",), READ_LONGTX, ("redis",)),
+        (("stallbench.scenario.file",), READ_LONGTX, ("redis", "cryptography.x509")),
         (("stallbench.run.conclusion",), "", ("scipy", "pyspark")),
     ],
     ids=[
         "a run begins without what only its report needs",
-        "a scenario is read without the library for Redis",
+        "a scenario is read without the libraries for Redis and for certificates",
         "a run is concluded without scipy, unless it measures a trend",
     ],
 )

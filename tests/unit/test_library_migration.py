@@ -44,8 +44,8 @@ def test_the_scenario_migrates_a_library_from_an_older_version() -> None:
         ),
         ('queue={kind="library:pg_boss", version="12.20.0"}', r'queue\.version is "12\.20\.0"; expected .*12\.21\.0'),
         (
-            'queue={kind="library:pgqueuer"}',
-            r'kind is "migration", which "library:pgqueuer" cannot have: .* and the bench has one version of it$',
+            'queue={kind="library:dramatiq_pg"}',
+            r'kind is "migration", which "library:dramatiq_pg" cannot have: the library changes no table: .* creates it$',
         ),
         (f'queue={{kind="library:{APPLICATION}"}}', r"cannot have: its definition has no \[migration\]"),
     ],
