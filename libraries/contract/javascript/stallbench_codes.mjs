@@ -1,4 +1,4 @@
-// The answer to a batch that was not enqueued, with the code of its error. Node's own modules only, like stallbench_contract.mjs.
+// The answer to a batch, with the code of its error if it was not enqueued. Node's own modules only, like stallbench_contract.mjs.
 
 import { JobsRefused } from "./stallbench_faults.mjs";
 
@@ -11,10 +11,12 @@ const OF_NETWORK = /^E[A-Z]+$/;
 /** Names of errors of Axios, Got and node-fetch, which keep Node's code. */
 const OF_WEB_CLIENTS = /^(AxiosError|FetchError|RequestError|TimeoutError)$/;
 
-/** Returns the answer to a batch whose jobs were refused, or whose enqueueing failed; `port` is the database's. */
-export function answerOf(error, port) {
-  if (error instanceof JobsRefused) return { refused: error.message };
-  return { error: codeOf(error, port), message: String(error.message).replaceAll(/\s+/g, " ") };
+/** Returns the answer to a batch, or to a migration: ok, or why its promise was rejected; `port` is the database's. */
+export function answerTo(call, port) {
+  return call.then(() => ({ ok: true }), (error) => {
+    if (error instanceof JobsRefused) return { refused: error.message };
+    return { error: codeOf(error, port), message: String(error.message).replaceAll(/\s+/g, " ") };
+  });
 }
 
 /** Returns the error's code, or else its name. The code is preceded by "node" if the error is one of the network, but of a call of the application. */

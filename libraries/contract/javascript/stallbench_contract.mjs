@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import zlib from "node:zlib";
 
 import { Clock } from "./stallbench_clock.mjs";
-import { answerOf } from "./stallbench_codes.mjs";
+import { answerTo } from "./stallbench_codes.mjs";
 import { Faults, JobFailed, JobsRefused, send } from "./stallbench_faults.mjs";
 
 export { JobFailed, JobsRefused, send };
@@ -95,13 +95,13 @@ export class Recorder {
 export async function serveBatches(enqueue) {
   send({ ready: {} });
   for (let line = await lines.next(); !line.done; line = await lines.next()) {
-    send(await enqueue(JSON.parse(line.value).jobs).then(() => ({ ok: true }), (error) => answerOf(error, portOfDatabase)));
+    send(await answerTo(enqueue(JSON.parse(line.value).jobs), portOfDatabase));
   }
 }
 
 /** Carries out a migration, and answers like a batch: ok, or the error's code and message, with exit code 1. */
 export async function answerFor(migrate) {
-  const answer = await migrate().then(() => ({ ok: true }), (error) => answerOf(error, portOfDatabase));
+  const answer = await answerTo(migrate(), portOfDatabase);
   send(answer);
   if (!answer.ok) process.exit(1);
 }
