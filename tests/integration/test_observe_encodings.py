@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -26,11 +27,15 @@ def database_without_an_encoding(database: TestDatabase) -> Iterator[Endpoint]:
     """What ``initdb`` makes where no language is set: the server stores whatever bytes a client sends."""
     name = f"{database.direct.database}_ascii"
     with connect(database.direct, "fixture") as admin:
+        admin.execute("CREATE EXTENSION pg_stat_statements")
         admin.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
         try:
             yield database.direct.model_copy(update={"database": name})
         finally:
+            (oid,) = admin.execute("SELECT oid::bigint FROM pg_database WHERE datname = %s", (name,)).fetchone() or (None,)
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            # What was counted in it would stay, and no other database on this server could read the texts of statements.
+            admin.execute("SELECT pg_stat_statements_reset(0, %s, 0)", (oid,))
 
 
 def test_a_database_without_an_encoding_is_observed(database: TestDatabase, open_connection: OpenConnection) -> None:
@@ -54,6 +59,27 @@ def test_a_statement_in_another_database_s_encoding_hides_no_holder(
 
         assert read_statement(database.direct, other) == "<not shown: it is in SQL_ASCII>"
         assert read_statement(database.direct, writer) == "CREATE TABLE written (n int)"
+
+
+def test_a_counted_statement_in_another_database_s_encoding_leaves_the_figures_readable(database: TestDatabase) -> None:
+    with database_without_an_encoding(database) as elsewhere:
+        with connect(elsewhere, "old application") as other:
+            other.execute(IN_LATIN1)
+        with connect(database.direct, "application") as application:
+            application.execute("SELECT pg_sleep(0.1)")
+
+        observation = look_at(database.direct)
+
+        statements = section_of(observation, "Statements")
+        assert any(re.fullmatch(r"statement -?\d+ [\d.,]+ (ms|s)", f"{row[0]} {row[3]}") for row in statements.rows), (
+            statements.rows
+        )
+        assert "cannot show: invalid byte sequence" in cannot_see(observation)
+        (remedy,) = [one.remedy for one in observation.unseen if one.what.startswith("texts of statements")]
+        assert remedy.endswith(f"what was counted in database {elsewhere.database}")
+        with connect(database.direct, "admin") as admin:
+            admin.execute(remedy.split(";")[0].encode())
+        assert "pg_sleep" in text_of(section_of(look_at(database.direct), "Statements"))
 
 
 def test_the_bench_s_own_connections_read_text_of_a_database_without_an_encoding(database: TestDatabase) -> None:

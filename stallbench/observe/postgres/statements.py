@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
+
 from stallbench.collectors.statements import (
     StatementCounts,
     find_counting_extension,
@@ -23,6 +25,13 @@ _SLOWER = 3.0
 _MANY_BUFFERS = 200
 _FEWEST_CALLS = 3
 _CLAIM_WORDS = re.compile(r"\bfor (no key )?update\b|\bskip locked\b|\bpg_try_advisory", re.IGNORECASE)
+_OTHER_ENCODINGS = """
+SELECT 'SELECT ' || %s || '.pg_stat_statements_reset(0, ' || counted.dbid || ', 0);', quote_ident(datname)
+FROM (SELECT DISTINCT dbid FROM {schema}.pg_stat_statements(showtext := false)) counted
+JOIN pg_database ON pg_database.oid = counted.dbid
+WHERE pg_encoding_to_char(encoding) <> getdatabaseencoding()
+ORDER BY 2
+"""
 _RESET = """
 SELECT extract(epoch FROM clock_timestamp() - stats_reset)::float8 FROM {schema}.pg_stat_statements_info
 """
@@ -42,6 +51,7 @@ class StatementsSubject(Subject):
         self._last: dict[int | str, StatementCounts] = {}
         self._last_s = 0.0
         self._texts: dict[int | str, str] = {}
+        self._unseen_texts: tuple[Unseen, ...] = ()
         self._own_ms = 0.0
         self._is_claim: dict[int | str, bool] = {}
         """Of the statements that were searched for `_searched_for`: of ten thousand that takes a while."""
@@ -83,7 +93,7 @@ class StatementsSubject(Subject):
         spans = f"now: {last}; earlier: {self.describe_reset(look)}."
         hidden = self.describe_hidden(look)
         if tables and not claims:
-            of = " of those that this user may see" if hidden else ""
+            of = " of those that this user may see" if hidden else " of those whose text is known" if self._unseen_texts else ""
             spans += f" No statement{of} was recognised as the claim of the queue."
         if not is_first and own_ms > 0:
             spans += f" The queries of this observation took {format_ms(own_ms)} of that time."
@@ -93,7 +103,7 @@ class StatementsSubject(Subject):
             rows=tuple(rows),
             sentences=(spans,),
             findings=tuple(findings),
-            unseen=(*hidden, *self.describe_outdated(look)),
+            unseen=(*hidden, *self._unseen_texts, *self.describe_outdated(look)),
         )
 
     def read_counts(self, look: Look) -> list[StatementCounts] | None:
@@ -101,8 +111,12 @@ class StatementsSubject(Subject):
         return read_statement_counts(look.server)
 
     def read_texts(self, look: Look, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
-        """Return the text of each statement."""
-        return read_statement_texts(look.server, statements)
+        """Return the text of each statement. The server converts those of all databases, and refuses them all if it cannot convert one."""
+        try:
+            return read_statement_texts(look.server, statements)
+        except (CharacterNotInRepertoire, UntranslatableCharacter) as error:
+            self._unseen_texts = (_describe_unreadable(look, str(error.diag.message_primary)),)
+            return []
 
     def describe_missing(self, look: Look) -> tuple[Unseen, ...]:
         """Return why no statements are counted."""
@@ -132,6 +146,7 @@ class StatementsSubject(Subject):
 
     def _read_texts(self, look: Look, new: Sequence[int | str]) -> None:
         """Read the texts of statements that were not there at the last look: the server reads a whole file for it."""
+        self._unseen_texts = ()
         if new:
             for name, text in self.read_texts(look, new):
                 self._texts[name] = plain_statement(text)
@@ -149,7 +164,7 @@ class StatementsSubject(Subject):
     def _row(
         self, name: int | str, is_claim: bool, now: StatementCounts | None, earlier: StatementCounts | None, over_s: float
     ) -> tuple[str, ...]:
-        text = shorten_text(self._texts.get(name, ""), 60)
+        text = shorten_text(self._texts[name], 60) if name in self._texts else f"statement {name}"
         return (
             f"claim: {text}" if is_claim else text,
             f"{now.calls / over_s:,.1f}" if now else "0",
@@ -215,6 +230,21 @@ def _describe_reset(look: Look) -> str:
         rows = look.server.execute(_RESET.format(schema=extension.schema)).fetchall()
     since = f", {format_age(rows[0][0])} ago, until this observation began" if rows else ""
     return f"since the statistics were reset{since}"
+
+
+def _describe_unreadable(look: Look, error: str) -> Unseen:
+    """Name the databases that the statement may be from, and what removes it from the counted ones."""
+    extension = find_counting_extension(look.server)
+    others: list[tuple[Any, ...]] = []
+    if extension is not None:
+        others = look.server.execute(_OTHER_ENCODINGS.format(schema=extension.schema), (extension.schema,)).fetchall()
+    resets = " ".join(reset for reset, _ in others)
+    discarded = f"{resets} discards what was counted in database {', '.join(name for _, name in others)}"
+    return Unseen(
+        what="texts of statements, and which of them is the claim",
+        why=f"a statement of another database is in an encoding that this database cannot show: {error}",
+        remedy=discarded if others else "SELECT pg_stat_statements_reset(); discards all counts: the other database was dropped",
+    )
 
 
 def _describe_missing(look: Look) -> Unseen:
