@@ -51,7 +51,7 @@ class AllowedChanges:
 
     def _describe(self) -> Iterator[str]:
         yield from self.deviations
-        yield from (f"{key}={value}" for key, value in self.stated.items())
+        yield from (f"{key}={value}" for key, value in {**self.stated, **self.harmless}.items())
 
 
 def _flatten(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

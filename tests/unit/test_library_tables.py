@@ -216,6 +216,14 @@ def test_a_run_at_another_load_says_so_in_its_footnote_and_replaces_no_cell_of_a
     assert page.read_text() == published
 
 
+def test_a_run_whose_server_logged_every_statement_is_shown_with_the_option_in_its_command(tmp_path: Path, page: Path) -> None:
+    make_run(tmp_path, "20260101T000000Z-worker-crash", "river")
+    make_run(tmp_path, "20260102T000000Z-worker-crash", "river", changes=["database.settings.log_statement=all"])
+    write(tmp_path, page)
+    command = """`stallbench run worker-crash --set 'queue={kind="library:river"}' --set database.settings.log_statement=all`"""
+    assert f"1. [20260102T000000Z](results/library-runs/faults.csv): {command}" in read_section(page, "faults")
+
+
 def test_a_run_at_the_scenario_s_own_rate_replaces_no_cell_of_the_rate_that_the_page_states(tmp_path: Path, page: Path) -> None:
     make_run(tmp_path, "20260101T000000Z-pgbouncer", "celery", "pgbouncer", "7,claimed\n", ["producers.rate=30"])
     make_run(tmp_path, "20260102T000000Z-pgbouncer", "celery", "pgbouncer")
