@@ -16,6 +16,7 @@ from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 
+Stream = Literal["upstream", "downstream", "both"]
 _SOURCE = "Toxiproxy's README, of its toxics"
 _DEGRADES = Combination(place="network")
 _CUTS = Combination(place="network", takes="server")
@@ -24,9 +25,9 @@ _CUTS = Combination(place="network", takes="server")
 class ToxicOptions(FaultOptions):
     """Options that all toxics share."""
 
-    stream: Literal["upstream", "downstream"] = Field(
+    stream: Stream = Field(
         default="downstream",
-        description="which direction is affected: upstream is from client to server, downstream from server to client",
+        description="which direction is affected: upstream is from client to server, downstream from server to client, or both",
     )
     toxicity: float = Field(default=1.0, gt=0, le=1, description="share of the connections that it affects")
 
@@ -51,24 +52,34 @@ class Toxic(Fault[ToxicOptionsT]):
     def inject(self) -> Evidence:
         """Add the toxic; Toxiproxy is read back to verify it."""
         attributes = self.attributes()
-        self.context.cluster.toxiproxy.add_toxic(
-            self.on,
-            self.name,
-            self.toxic,
-            stream=self.options.stream,
-            attributes=attributes,
-            toxicity=self.options.toxicity,
-        )
+        for stream, name in self._find_names().items():
+            self.context.cluster.toxiproxy.add_toxic(
+                self.on,
+                name,
+                self.toxic,
+                stream=stream,
+                attributes=attributes,
+                toxicity=self.options.toxicity,
+            )
         return {"toxic": self.toxic, **attributes}
 
     def find_lapse(self) -> str | None:
         """Ask Toxiproxy whether it is still there."""
-        return None if self.name in self.context.cluster.toxiproxy.toxics(self.on) else "Toxiproxy no longer has it"
+        found = self.context.cluster.toxiproxy.toxics(self.on)
+        return None if all(name in found for name in self._find_names().values()) else "Toxiproxy no longer has it"
 
     def undo(self) -> Evidence:
         """Remove the toxic; Toxiproxy is read back to verify that it is gone."""
-        self.context.cluster.toxiproxy.remove_toxic(self.on, self.name)
+        for name in self._find_names().values():
+            self.context.cluster.toxiproxy.remove_toxic(self.on, name)
         return {}
+
+    def _find_names(self) -> dict[str, str]:
+        """Return the name of the toxic in each direction that is affected: Toxiproxy needs one for each."""
+        if self.options.stream != "both":
+            return {self.options.stream: self.name}
+        # Upstream first: a statement that was sent meanwhile is not executed without an answer.
+        return {stream: f"{self.name}-{stream}" for stream in ("upstream", "downstream")}
 
 
 class LatencyOptions(ToxicOptions):
@@ -135,6 +146,11 @@ class SlowClose(Toxic[SlowCloseOptions]):
 class TimeoutOptions(ToxicOptions):
     """Options of `Timeout`."""
 
+    stream: Stream = Field(
+        default="both",
+        description="which direction is cut: both, as in a partition; upstream, from client to server; or downstream, from server to "
+        "client, so that the server executes what clients send, and only its answers are lost",
+    )
     close_after_s: Duration = Field(
         default=0.0,
         alias="close_after",

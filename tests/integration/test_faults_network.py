@@ -5,9 +5,11 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from contextlib import closing
 
 import pytest
 
+from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults import find_faults
 from stallbench.faults.network import Toxic
@@ -93,6 +95,37 @@ def test_a_partition_is_silent_while_it_lasts_and_closes_the_connections_when_it
         run.end_faults()
         connection.settimeout(PATIENCE_S)
         assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("stream", "is_received"), [({}, False), ({"stream": "downstream"}, True), ({"stream": "upstream"}, False)]
+)
+def test_a_statement_does_not_reach_the_server_in_a_partition_unless_only_answers_are_dropped(
+    run: FaultyRun, stream: dict[str, str], is_received: bool
+) -> None:
+    primary = run.cluster.server("primary")
+    with closing(connect(primary.proxied, "application")) as client, connect(primary.direct, "test") as direct:
+        pid = client.info.backend_pid
+        run.inject("timeout", **stream)
+        client.pgconn.send_query(b"CREATE TABLE sent_in_a_partition ()")
+        client.pgconn.flush()
+        run.end_faults()
+
+        def has_ended() -> bool:
+            return not direct.execute("SELECT FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchall()
+
+        run.wait_until(has_ended, "the end of the session that the partition cut")
+        assert len(direct.execute("SELECT FROM pg_tables WHERE tablename = 'sent_in_a_partition'").fetchall()) == is_received
+        direct.execute("DROP TABLE IF EXISTS sent_in_a_partition")
+
+
+@pytest.mark.parametrize("removed", ["upstream", "downstream"])
+def test_a_partition_of_which_one_direction_is_open_again_is_a_lapse(run: FaultyRun, removed: str) -> None:
+    record = run.inject("timeout")
+    run.cluster.toxiproxy.remove_toxic("primary", f"{record.name}-{removed}")
+    record = run.end_faults()
+    assert record.active_to_end is False
+    assert run.cluster.toxiproxy.toxics("primary") == {}
 
 
 def test_a_toxic_that_was_removed_is_a_lapse(run: FaultyRun) -> None:

@@ -138,7 +138,7 @@ FAULTS: list[Any] = [
         '{ kind = "idle_connections", limit = 3, leave_free = 3 }',
         f"{FAULT}.leave_free is given beside a limit; expected one of the two",
     ),
-    with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream"'),
+    with_fault('{ kind = "latency", stream = "up" }', f'{FAULT}.stream is "up"; expected "upstream" or "downstream" or "both"'),
 ]
 
 
