@@ -100,7 +100,8 @@ def make_recoveries(
     """Return a row for each of ``faults``.
 
     ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds that
-    together reach `OF_BASELINE` of the first measured phase's completions, and that begin with a second in which a job is completed.
+    together reach `OF_BASELINE` of the first measured phase's completions, or of the jobs that are open in them if these are fewer, and that
+    begin with a second in which a job is completed.
     ``to_empty_backlog_s``: to the end of the first second after which no more jobs are open than at most in that phase. These two are
     counted in whole seconds, are null if that was not reached, and if the fault is in that phase itself. A time that was reached after
     ``next_change_s``, when another fault began or ended (``next_change``), is null, because the other fault may have delayed or caused it;
@@ -164,7 +165,9 @@ def _find_baseline(record: RunRecord, axis: TimeAxis) -> Interval | None:
 
 
 def _make_seconds(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return ``t_s, completed, errors, open`` of each second."""
+    """Return of each second ``t_s, completed, errors, open`` (at its end), and of it and the next two ``rate`` and ``possible_rate``: jobs completed
+    a second, and how many could be.
+    """
     changes = (
         jobs.filter("state NOT IN ('lost', 'completed_unrecorded')")
         .select(
@@ -178,20 +181,23 @@ def _make_seconds(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFr
         .select("both.*")
         .filter("t_s IS NOT NULL")
         .groupBy("t_s")
-        .agg(F.sum("change").alias("change"))
+        .agg(F.sum("change").alias("change"), F.sum(F.greatest("change", F.lit(0))).alias("due"))
     )
     # One partition, of a row a second.
     so_far = Window.partitionBy().orderBy("t_s").rowsBetween(Window.unboundedPreceding, 0)
     ahead = Window.partitionBy().orderBy("t_s").rowsBetween(0, _SECONDS_OF_RATE - 1)
+    open_before = F.sum("change").over(so_far) - F.col("change")
     return (
         windows.select("t_s", "completed", "errors")
         .join(changes, "t_s", "full")
+        .fillna(0)
         .select(
             "t_s",
-            F.coalesce("completed", F.lit(0)).alias("completed"),
-            F.coalesce("errors", F.lit(0)).alias("errors"),
-            F.sum(F.coalesce("change", F.lit(0))).over(so_far).alias("open"),
-            F.avg(F.coalesce("completed", F.lit(0))).over(ahead).alias("rate"),
+            "completed",
+            "errors",
+            F.sum("change").over(so_far).alias("open"),
+            F.avg("completed").over(ahead).alias("rate"),
+            ((open_before + F.sum("due").over(ahead)) / F.count("*").over(ahead)).alias("possible_rate"),
         )
     )
 
@@ -255,7 +261,8 @@ def _is_of_fault(axis: TimeAxis) -> Column:
 def _of_seconds(axis: TimeAxis) -> list[Column]:
     is_after = F.col("has_baseline") & (F.col("t_s") >= F.floor("end_s"))
     # A second without a completion is none of recovery, even if the burst of the next two raises the mean of the three.
-    is_at_rate = (F.col("completed") > 0) & (F.col("rate") >= OF_BASELINE * F.col("usual_rate"))
+    # The baseline's rate cannot be reached again if a backlog was worked off in it.
+    is_at_rate = (F.col("completed") > 0) & (F.col("rate") >= OF_BASELINE * F.least("usual_rate", "possible_rate"))
     at_rate_s = F.min(F.when(is_after & is_at_rate, F.col("t_s") - F.col("end_s")))
     empty_s = F.min(F.when(is_after & (F.col("open") <= F.col("usual_open")), F.col("t_s") + 1 - F.col("end_s")))
     return [

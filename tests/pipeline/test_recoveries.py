@@ -58,9 +58,11 @@ def recover(
     again: tuple[float, ...] = (),
     comes_back: bool = True,
     silent_s: float = 0.25,
+    backlog: int = 0,
 ) -> list[Mapping[str, Any]]:
     """Return the rows of a run with these faults.
 
+    ``backlog``: jobs that are there at the beginning, and are completed in the baseline in addition to those that become due.
     ``lost``: the job that is. ``unrecorded``: those whose completion was requested and not recorded. ``again``: when jobs were completed
     a second time. ``silent_s``: how long after the end of the outage the next job is completed.
     """
@@ -72,6 +74,9 @@ def recover(
         state = "lost" if number == lost else "completed" if is_done else "queued"
         state = "completed_unrecorded" if number in unrecorded else state
         jobs.append((number, at(wanted_s), at(wanted_s), at(wanted_s), at(done_s) if is_done else None, state))
+    for number in range(backlog):
+        done_s = BASELINE_S * number / backlog
+        jobs.append((1_000 + number, at(0), at(0), at(done_s), at(done_s), "completed"))
     done = [(row[4] - START_NS) // S for row in jobs if row[4] is not None]
     windows: list[Any] = [(t_s, done.count(t_s), 1 if t_s == FAULT_S[0] else 0) for t_s in range(LAST_S)]
     record, axis, ended = read_faults(faults)
@@ -104,6 +109,20 @@ def test_recovery_counts_from_the_end_of_the_fault(spark: SparkSession) -> None:
     assert {metric["phase"] for metric in metrics} == {"outage", "run"}
     values = {metric["statistic"]: metric["value"] for metric in metrics if metric["phase"] == "outage"}
     assert values == {key: row[f"{key}_s"] for key in ("to_first_completion", "to_rate", "to_empty_backlog")}
+
+
+def test_the_rate_is_back_when_all_jobs_that_there_are_are_completed(spark: SparkSession) -> None:
+    """A baseline in which a backlog is worked off has a rate that no later second can reach."""
+    slow, *_ = recover(spark, [fault("latency-1", 22, 24)], backlog=60)
+    assert slow["to_rate_s"] == 0, "four jobs a second are due, and four are completed"
+    never, *_ = recover(spark, [fault("latency-1", 22, 24)], backlog=60, comes_back=False)
+    assert never["to_rate_s"] is None
+
+
+def test_the_rate_is_not_back_while_jobs_wait_and_fewer_are_completed_than_in_the_baseline(spark: SparkSession) -> None:
+    """After the outage eight jobs a second are completed: fewer than the ten of this baseline, and 20 wait."""
+    row, *_ = recover(spark, [fault("down-1", *FAULT_S)], backlog=60)
+    assert 2 <= row["to_rate_s"] <= 5, "until hardly any waits"
 
 
 def test_the_rate_is_not_back_before_a_job_is_completed(spark: SparkSession) -> None:
