@@ -107,7 +107,7 @@ MEASURES: dict[str, Measure] = {
                 "whole seconds in which nothing was completed although jobs waited, in the queue or to be enqueued",
                 in_report=("longest",), hides_zero=True),
         Measure("recovery_s", "s", FromTable("recoveries"), ("to_first_completion", "to_rate", "to_empty_backlog"), "recovery",
-                "from the end of the phase's faults to the next completion, to 90 % of the baseline's rate (or of the open jobs), to no more open jobs than then"),
+                "from the end of the phase's faults to the next completion, to 90 % of the baseline's rate or of open jobs, to no more open ones than then"),
         Measure("lost", "jobs", FromTable("jobs"), ("count",), "lost jobs",
                 "jobs whose enqueue was confirmed and that are neither completed nor in the queue", is_of_run=True),
         Measure("order_diff", "positions", FromTable("order"), ("mean", "p99", "max"), "order difference",
