@@ -5,7 +5,7 @@ Toxiproxy's README describes the effect of each toxic. The defaults here are typ
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -17,6 +17,8 @@ from stallbench.injection.record import Evidence
 from stallbench.scenario.duration import Duration
 
 Stream = Literal["upstream", "downstream", "both"]
+_LONGER_THAN_ANY_S = 7 * 24 * 3600.0
+"""No fault lasts as long."""
 _SOURCE = "Toxiproxy's README, of its toxics"
 _DEGRADES = Combination(place="network")
 _CUTS = Combination(place="network", takes="server")
@@ -35,6 +37,15 @@ class ToxicOptions(FaultOptions):
 ToxicOptionsT = TypeVar("ToxicOptionsT", bound=ToxicOptions)
 
 
+class OneWayToxic(NamedTuple):
+    """What Toxiproxy does with one direction of a proxy's connections."""
+
+    name: str
+    stream: str
+    toxic: str
+    attributes: dict[str, int]
+
+
 class Toxic(Fault[ToxicOptionsT]):
     """A toxic on a proxy."""
 
@@ -51,35 +62,30 @@ class Toxic(Fault[ToxicOptionsT]):
 
     def inject(self) -> Evidence:
         """Add the toxic; Toxiproxy is read back to verify it."""
-        attributes = self.attributes()
-        for stream, name in self._find_names().items():
+        for one in self.list_one_way():
             self.context.cluster.toxiproxy.add_toxic(
-                self.on,
-                name,
-                self.toxic,
-                stream=stream,
-                attributes=attributes,
-                toxicity=self.options.toxicity,
+                self.on, one.name, one.toxic, stream=one.stream, attributes=one.attributes, toxicity=self.options.toxicity
             )
-        return {"toxic": self.toxic, **attributes}
+        return {"toxic": self.toxic, **self.attributes()}
 
     def find_lapse(self) -> str | None:
         """Ask Toxiproxy whether it is still there."""
         found = self.context.cluster.toxiproxy.toxics(self.on)
-        return None if all(name in found for name in self._find_names().values()) else "Toxiproxy no longer has it"
+        return None if all(one.name in found for one in self.list_one_way()) else "Toxiproxy no longer has it"
 
     def undo(self) -> Evidence:
         """Remove the toxic; Toxiproxy is read back to verify that it is gone."""
-        for name in self._find_names().values():
-            self.context.cluster.toxiproxy.remove_toxic(self.on, name)
+        for one in self.list_one_way():
+            self.context.cluster.toxiproxy.remove_toxic(self.on, one.name)
         return {}
 
-    def _find_names(self) -> dict[str, str]:
-        """Return the name of the toxic in each direction that is affected: Toxiproxy needs one for each."""
+    def list_one_way(self) -> list[OneWayToxic]:
+        """Return the toxic of each direction that is affected, in the order in which they are added and removed: Toxiproxy's act on one direction."""
         if self.options.stream != "both":
-            return {self.options.stream: self.name}
-        # Upstream first: a statement that was sent meanwhile is not executed without an answer.
-        return {stream: f"{self.name}-{stream}" for stream in ("upstream", "downstream")}
+            return [OneWayToxic(self.name, self.options.stream, self.toxic, self.attributes())]
+        return [
+            OneWayToxic(f"{self.name}-{stream}", stream, self.toxic, self.attributes()) for stream in ("upstream", "downstream")
+        ]
 
 
 class LatencyOptions(ToxicOptions):
@@ -172,6 +178,14 @@ class Timeout(Toxic[TimeoutOptions]):
     def attributes(self) -> dict[str, int]:
         """In ms."""
         return {"timeout": _ms(self.options.close_after_s)}
+
+    def list_one_way(self) -> list[OneWayToxic]:
+        """Drop what clients send, and hold back what the server sends.
+
+        The end of a ``timeout`` closes the connections, so a second one would cut those clients again that reconnect after the end of the first.
+        """
+        upstream, *downstream = super().list_one_way()
+        return [upstream, *(one._replace(toxic="latency", attributes={"latency": _ms(_LONGER_THAN_ANY_S)}) for one in downstream)]
 
 
 class ResetPeerOptions(ToxicOptions):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Semaphore
 
 import pytest
 
@@ -126,6 +128,27 @@ def test_a_partition_of_which_one_direction_is_open_again_is_a_lapse(run: Faulty
     record = run.end_faults()
     assert record.active_to_end is False
     assert run.cluster.toxiproxy.toxics("primary") == {}
+
+
+def test_a_client_that_reconnects_when_a_partition_ends_is_not_cut_again(run: FaultyRun) -> None:
+    address = run.cluster.server("primary").proxied
+
+    def reconnect() -> bytes:
+        with socket.create_connection((address.host, address.port), timeout=PATIENCE_S) as cut:
+            waiting.release()
+            cut.recv(1)
+        with socket.create_connection((address.host, address.port), timeout=PATIENCE_S) as connection:
+            connection.sendall(SSL_REQUEST)
+            return connection.recv(1)
+
+    clients, waiting = 8, Semaphore(0)
+    run.inject("timeout")
+    with ThreadPoolExecutor(clients) as threads:
+        answers = [threads.submit(reconnect) for _ in range(clients)]
+        for _ in range(clients):
+            waiting.acquire()
+        run.end_faults()
+        assert all(answer.result() in (b"S", b"N") for answer in answers), [answer.result() for answer in answers]
 
 
 def test_a_toxic_that_was_removed_is_a_lapse(run: FaultyRun) -> None:
