@@ -62,6 +62,9 @@ async def work(document):
     logger = logging.getLogger("procrastinate")
     logger.setLevel(logging.DEBUG)
     logger.addHandler(Completions(recorder))
+    warnings = logging.StreamHandler()  # as if the logger had no handler of its own
+    warnings.setLevel(logging.WARNING)
+    logger.addHandler(warnings)
     logger.propagate = False
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the library's worker has a handler of its own
     async with app.open_async():
