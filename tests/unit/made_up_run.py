@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,6 @@ PRIMARY: dict[str, Any] = {
 
 def make_record(**changes: Any) -> dict[str, Any]:
     """Return a ``run.json`` of a completed run of `longtx` without expectations; ``changes`` replace its keys."""
-    scenario = read_scenario("longtx", overrides=["expect=[]", "producers.rate=100"]).model_dump(mode="json")
     return {
         "format": 2,
         "id": "20300101T000000Z-longtx",
@@ -41,7 +43,7 @@ def make_record(**changes: Any) -> dict[str, Any]:
         "reason": "",
         "bench": {"version": "0", "pid": 1, "process_started_s": 0.0},
         "seed": 1,
-        "scenario": scenario,
+        "scenario": deepcopy(_read_longtx()),
         "queue": {
             "kind": "que",
             "options": {},
@@ -73,6 +75,11 @@ def make_record(**changes: Any) -> dict[str, Any]:
         "notes": [],
         **changes,
     }
+
+
+@cache
+def _read_longtx() -> dict[str, Any]:
+    return read_scenario("longtx", overrides=["expect=[]", "producers.rate=100"]).model_dump(mode="json")
 
 
 def make_fault(phase: str, *, active_to_end: bool | None = True) -> dict[str, Any]:
@@ -224,20 +231,32 @@ def make_run(folder: Path, record: dict[str, Any] | None = None, **tables: pd.Da
     """Write a run into ``folder``: ``record`` (or a sound one) and ``tables``, with sound ones for those not given."""
     (folder / "run.json").write_text(json.dumps(record or make_record()))
     write_samples(folder)
-    sampled = {("run", "order_diff.max"): 3.0, ("run", "order_diff.p99"): 0.0}
-    sound = {
+    given = {name: _to_parquet(table) for name, table in tables.items()}
+    for name, content in {**_sound_tables(), **given}.items():
+        (folder / "tables" / name).mkdir(parents=True)
+        (folder / "tables" / name / "part.parquet").write_bytes(content)
+        (folder / "tables" / name / MADE_WHOLE).touch()
+    return RunTables(folder)
+
+
+@cache
+def _sound_tables() -> Mapping[str, bytes]:
+    """The tables of a sound run, as files: hundreds of tests write the same."""
+    tables = {
         "windows": make_windows(lambda _: 0.0, lambda _: 1.0),
-        "phases": make_phases(sampled),
+        "phases": make_phases({("run", "order_diff.max"): 3.0, ("run", "order_diff.p99"): 0.0}),
         "conservation": pd.DataFrame([{"state": state, "jobs": 8000, "examples": []} for state in ("enqueued", "completed")]),
         "order": pd.DataFrame({"diff": [0, 3], "claims": [99, 1]}),
         "torn": pd.DataFrame({"file": ["worker-1.csv"], "lines": [10], "torn_lines": [0], "last_line_torn": [False]}),
         **{name: pd.DataFrame(columns=columns) for name, columns in EMPTY.items()},
     }
-    for name, table in {**sound, **tables}.items():
-        (folder / "tables" / name).mkdir(parents=True)
-        table.to_parquet(folder / "tables" / name / "part.parquet")
-        (folder / "tables" / name / MADE_WHOLE).touch()
-    return RunTables(folder)
+    return {name: _to_parquet(table) for name, table in tables.items()}
+
+
+def _to_parquet(table: pd.DataFrame) -> bytes:
+    file = BytesIO()
+    table.to_parquet(file)
+    return file.getvalue()
 
 
 def make_record_with_expectation(**expectation: Any) -> dict[str, Any]:
