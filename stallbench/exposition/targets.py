@@ -13,13 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stallbench.storage.atomic_file import replace_file
+from stallbench.storage.targets_file import name_targets
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
-
-
-def name_targets(run: Path) -> Path:
-    """Return the path of the targets file of a run."""
-    return run.parent / "targets" / f"{run.name}.json"
 
 
 class Targets:

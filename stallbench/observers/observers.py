@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from stallbench.errors import NotCarriedOutError
 from stallbench.exposition.exposure import Exposure, require_address, serve
 from stallbench.exposition.intervals import Interval
-from stallbench.exposition.targets import Targets, name_targets
+from stallbench.exposition.targets import Targets
 from stallbench.observers.annotations import Annotations
 from stallbench.observers.grafana import GrafanaAddress, read_grafana
 from stallbench.observers.prometheus import DEFAULT_PORT, PrometheusServer
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.servers.ports import LOOPBACK
+from stallbench.storage.targets_file import name_targets
 
 if TYPE_CHECKING:
     from stallbench.exposition.run_figures import RunFigures

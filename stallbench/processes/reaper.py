@@ -23,10 +23,11 @@ from typing import Any
 
 import psutil
 
-from stallbench.exposition.targets import name_targets
-from stallbench.processes.supervisor import TOKEN_VARIABLE
 from stallbench.storage.atomic_file import replace_file
+from stallbench.storage.targets_file import name_targets
 
+TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
+"""Environment variable that marks every process of a run with the run's token."""
 SCRATCH_PREFIX = "stallbench-"
 _NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
 """A temporary folder without servers, with the id of the process that made it, see `name_temporary`."""

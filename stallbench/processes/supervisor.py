@@ -20,10 +20,8 @@ from typing import Any
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.processes.process import Process
+from stallbench.processes.reaper import TOKEN_VARIABLE
 from stallbench.processes.record import ProcessRecord
-
-TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
-"""Environment variable that marks every process of a run with the run's token."""
 
 _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR")
 

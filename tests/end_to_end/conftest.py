@@ -23,8 +23,7 @@ import pytest
 from stallbench import cli
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
-from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX
-from stallbench.processes.supervisor import TOKEN_VARIABLE
+from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX, TOKEN_VARIABLE
 from stallbench.records.endpoint import Endpoint
 from tests.integration.engines import PrivateServers, private_servers
 from tests.waiting import wait_for
@@ -239,7 +238,7 @@ RunHere = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
-    """Runs the command line in this process, which has imported it already: for what is refused before a process or a server is started."""
+    """Runs the command line in this process, which has imported it already: what reads a run, or is refused before the run begins."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["stallbench", *arguments])

@@ -200,15 +200,17 @@ READ_LONGTX = "stallbench.scenario.file.read_scenario('longtx')"
         (BEGINNING, "", ("pandas", "scipy", "pyspark")),
         (("stallbench.scenario.file",), READ_LONGTX, ("redis", "cryptography.x509")),
         (("stallbench.run.conclusion",), "", ("scipy", "pyspark")),
+        (("stallbench.processes.reaper",), "", ("pydantic",)),
     ],
     ids=[
         "a run begins without what only its report needs",
         "a scenario is read without the libraries for Redis and for certificates",
         "a run is concluded without scipy, unless it measures a trend",
+        "the reaper starts without the library for documents",
     ],
 )
 def test_what_is_slow_to_import_waits_until_it_is_needed(imported: tuple[str, ...], done: str, absent: tuple[str, ...]) -> None:
-    """Importing the first three takes longer than all else that happens before the servers start."""
+    """Importing the first three takes longer than all else that happens before the servers start. Each run has a reaper, which only waits."""
     code = f"import sys, {', '.join(imported)}; {done}\nprint([name for name in {absent!r} if name in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PROJECT)
     assert ended.stdout == "[]\n"
