@@ -52,7 +52,9 @@ def compare_at_a_measured_load(folder: Path, pipeline_service: Path | None) -> t
     pytest.fail(f"the workers were measured too slow {ATTEMPTS} times, last for {rate:g} jobs/s")
 
 
-def test_two_variants_in_one_round_at_half_of_what_the_workers_can_do(tmp_path: Path, pipeline_service: Path | None) -> None:
+def test_two_variants_in_one_round_at_half_of_what_the_workers_can_do(
+    tmp_path: Path, pipeline_service: Path | None, run_here: RunHere
+) -> None:
     bench, ended = compare_at_a_measured_load(tmp_path, pipeline_service)
     assert "1 round is not enough for a recommendation" in " ".join(ended.stdout.split())
     assert "Traceback" not in ended.stderr
@@ -73,7 +75,7 @@ def test_two_variants_in_one_round_at_half_of_what_the_workers_can_do(tmp_path: 
     assert (path / "report.html").is_file()
     assert not any(marked_with_folder(folder) for folder in folders)
 
-    again = bench.run("report", path.name)
+    again = run_here("report", str(path))
     assert again.returncode == ended.returncode, again.stdout + again.stderr
     assert comparison(bench)[1]["results"] == content["results"]
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
-from stallbench.records.endpoint import Endpoint
+from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario.database import Database
-from tests.end_to_end.conftest import Bench, assert_nothing_is_left, measured, short
+from tests.end_to_end.conftest import Bench, RunHere, assert_nothing_is_left, measured, short
 from tests.integration.running_cluster import StartedCluster, running_cluster
 from tests.waiting import wait_for
 
@@ -38,7 +39,7 @@ def joining(servers: StartedCluster, *more: str) -> list[str]:
 
 
 def password_of(servers: StartedCluster) -> dict[str, str]:
-    return {"STALLBENCH_PASSWORD": servers.cluster.server("primary").direct.password.get_secret_value()}
+    return {PASSWORD_VARIABLE: servers.cluster.server("primary").direct.password.get_secret_value()}
 
 
 def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
@@ -49,7 +50,8 @@ def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
 def test_a_run_on_external_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
     primary, toxiproxy = servers.cluster.server("primary"), servers.cluster.toxiproxy
     options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
-    ended = bench.start("run", "longtx", *measured("producers.capacity_share=0.1"), *options, environment=password_of(servers))
+    load = measured("workers.work=50ms", "producers.capacity_share=0.5")
+    ended = bench.start("run", "longtx", *load, *options, environment=password_of(servers))
     bench.wait_for_phase("longtx")
     assert ask(primary.direct, "SHOW autovacuum_naptime") == [("5s",)]
     assert ("que_jobs",) in ask(primary.direct, OBJECTS)
@@ -68,7 +70,7 @@ def test_a_run_on_external_servers_leaves_them_as_they_were(bench: Bench, server
     (finding,) = [finding for finding in bench.verdict()["findings"] if finding["check"] == "conservation"]
     assert finding["result"] == "pass"
     assert [server["name"] for server in bench.record()["servers"]] == ["primary", "replica-1"]
-    assert password_of(servers)["STALLBENCH_PASSWORD"] not in (bench.folder() / "run.json").read_text()
+    assert password_of(servers)[PASSWORD_VARIABLE] not in (bench.folder() / "run.json").read_text()
 
     assert toxiproxy.answers(), "the external Toxiproxy was stopped"
     assert bench.record()["servers"][0]["proxy_port"] == primary.proxied.port
@@ -93,34 +95,43 @@ def test_a_bench_that_is_killed_leaves_nothing_on_joined_servers(bench: Bench, s
     assert_nothing_is_left(bench, process.pid)
 
 
-def test_a_database_that_is_not_empty_is_not_moved_into(bench: Bench, servers: StartedCluster) -> None:
+RunOn = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run_on(servers: StartedCluster, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunOn:
+    """Joins the servers with a run that is refused before it begins, which needs no process of its own."""
+
+    def run(*more: str, password: str | None = None) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setenv(PASSWORD_VARIABLE, password or password_of(servers)[PASSWORD_VARIABLE])
+        return run_here("run", "longtx", *short(), *joining(servers, *more), "--runs", str(tmp_path / "runs"))
+
+    return run
+
+
+def test_a_database_that_is_not_empty_is_not_moved_into(run_on: RunOn, servers: StartedCluster) -> None:
     primary = servers.cluster.server("primary").direct
     with connect(primary, "test") as connection:
         connection.execute("CREATE TABLE precious AS SELECT 1 AS one")
         try:
-            process = bench.start(
-                "run", "longtx", *short(), *joining(servers, "--allow-server-changes"), environment=password_of(servers)
-            )
-            _, err = process.communicate(timeout=120)
-            assert process.returncode == 3
-            assert "is not empty: it has table public.precious. The bench uses an empty database only" in err
+            ended = run_on("--allow-server-changes")
+            assert ended.returncode == 3
+            assert "is not empty: it has table public.precious. The bench uses an empty database only" in ended.stderr
             assert connection.execute("SELECT one FROM precious").fetchall() == [(1,)]
             assert connection.execute("SHOW autovacuum_naptime").fetchall() == [("1min",)]
         finally:
             connection.execute("DROP TABLE precious")
 
 
-def test_settings_of_joined_servers_are_not_changed_unasked(bench: Bench, servers: StartedCluster) -> None:
-    process = bench.start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 3
-    assert "primary has other settings than the scenario asks for: autovacuum_naptime (is '1min', wanted '5s')" in err
-    assert "--allow-server-changes" in err
+def test_settings_of_joined_servers_are_not_changed_unasked(run_on: RunOn) -> None:
+    ended = run_on()
+    assert ended.returncode == 3
+    assert "primary has other settings than the scenario asks for: autovacuum_naptime (is '1min', wanted '5s')" in ended.stderr
+    assert "--allow-server-changes" in ended.stderr
 
 
-def test_a_wrong_password_is_reported(bench: Bench, servers: StartedCluster) -> None:
-    process = bench.start("run", "longtx", *short(), *joining(servers), environment={"STALLBENCH_PASSWORD": "wrong"})
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 3
-    assert "refuses the connection: " in err
-    assert "Traceback" not in err
+def test_a_wrong_password_is_reported(run_on: RunOn) -> None:
+    ended = run_on(password="wrong")
+    assert ended.returncode == 3
+    assert "refuses the connection: " in ended.stderr
+    assert "Traceback" not in ended.stderr

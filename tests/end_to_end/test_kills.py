@@ -16,6 +16,7 @@ from stallbench.processes.reaper import SCRATCH_PREFIX
 from tests.end_to_end.conftest import (
     BUSY,
     Bench,
+    RunHere,
     assert_every_job_is_accounted_for,
     assert_nothing_is_left,
     kill_at_random_moments,
@@ -24,9 +25,6 @@ from tests.end_to_end.conftest import (
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
-
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 10))]
-"""Of the random moments at which a bench is killed; `docs/results/bench.md` has the outcome of all ten."""
 
 
 @pytest.mark.long  # test_external_processes kills them, too, by seed 0
@@ -45,17 +43,40 @@ def test_killed_processes_are_named_and_every_job_is_accounted_for(bench: Bench,
     assert_nothing_is_left(bench, record["bench"]["pid"])
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: Bench, seed: int) -> None:
-    running = bench.start("run", "longtx", *short(BUSY, "phases.recovered.duration=60s"))
-    record = bench.wait_for_phase("baseline")
-    time.sleep(random.Random(seed).uniform(0, 6))
+def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(
+    bench: Bench, run_here: RunHere, use_pipeline_service: None
+) -> None:
+    """Its record has the fault and what replaced its victims: without them, an error during the fault would have no explanation, and a
+    re-execution after a kill no reason. A worker that a fault had paused is gone, too.
+    """
+    faults = 'phases.longtx.faults=[{kind="kill",on="worker-1",every="1s",replace_after="100ms"},{kind="pause",on="worker-2"}]'
+    running = bench.start("run", "longtx", *short(faults, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
+    record = bench.wait_for_phase("longtx")
+    assert [injection["verified_ns"] for injection in record["injections"]] == [None, None]
+    (paused,) = [psutil.Process(process["pid"]) for process in record["processes"] if process["name"] == "worker-2"]
+
+    def find_replacements() -> list[Path]:
+        return list(bench.folder().glob("events/worker-1-*.csv"))
+
+    replacements = wait_for(find_replacements, "a job of a replacement", 60)
+    wait_for(lambda: paused.status() == psutil.STATUS_STOPPED, "the pause", 30)
+    time.sleep(2 + random.Random(0).uniform(0, 3))  # the record follows within a second
     running.kill()
     running.communicate()
+    assert running.returncode == -signal.SIGKILL
     assert_nothing_is_left(bench, record["bench"]["pid"])
-    assert bench.record()["status"] == "aborted"
+    assert not paused.is_running() or paused.status() == psutil.STATUS_ZOMBIE
+    kill, _ = bench.record()["injections"]
+    assert kill["verified_ns"] is not None
+    assert kill["evidence"]["killed"]
+    assert {path.stem for path in replacements} <= {process["name"] for process in bench.record()["processes"]}
+    assert_can_be_reported(bench, run_here)
 
-    ended = bench.run("report", "latest")
+
+def assert_can_be_reported(bench: Bench, run_here: RunHere) -> None:
+    """The newest run, of a killed bench, has a report, and records of which no line is lost."""
+    assert bench.record()["status"] == "aborted"
+    ended = run_here("report", str(bench.folder()))
     assert ended.returncode == 130, ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
     assert bench.verdict()["verdict"] in ("unknown", "fail")
@@ -65,25 +86,18 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(bench: B
     assert torn["torn_lines"].sum() == 0
 
 
-def test_the_record_of_a_killed_bench_has_the_fault_and_what_replaced_its_victims(bench: Bench) -> None:
-    """Without them, an error during the fault would have no explanation, and a re-execution after a kill no reason."""
-    kills = 'phases.longtx.faults=[{kind="kill",on="workers",every="1s",replace_after="100ms"}]'
-    running = bench.start("run", "longtx", *short(kills, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
-    record = bench.wait_for_phase("longtx")
-    assert record["injections"][0]["verified_ns"] is None
-
-    def find_replacements() -> list[Path]:
-        return list(bench.folder().glob("events/worker-*-*.csv"))
-
-    replacements = wait_for(find_replacements, "a job of a replacement", 60)
-    time.sleep(2)  # the record follows within a second
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_a_bench_that_is_killed_at_a_random_moment_leaves_nothing_but_its_records(
+    bench: Bench, run_here: RunHere, use_pipeline_service: None, seed: int
+) -> None:
+    running = bench.start("run", "longtx", *short(BUSY, "phases.recovered.duration=60s"))
+    record = bench.wait_for_phase("baseline")
+    time.sleep(random.Random(seed).uniform(0, 6))
     running.kill()
     running.communicate()
     assert_nothing_is_left(bench, record["bench"]["pid"])
-    (kill,) = bench.record()["injections"]
-    assert kill["verified_ns"] is not None
-    assert kill["evidence"]["killed"]
-    assert {path.stem for path in replacements} <= {process["name"] for process in bench.record()["processes"]}
+    assert_can_be_reported(bench, run_here)
 
 
 def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_clean(bench: Bench, own_tmp: Path) -> None:
@@ -110,18 +124,16 @@ def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_cl
     assert again.communicate(timeout=120)[0] == "nothing was left behind\n"
 
 
-@pytest.mark.parametrize(
-    ("signum", "exit_code"), [(signal.SIGKILL, -9), pytest.param(signal.SIGTERM, 130, marks=pytest.mark.long)]
-)
-def test_a_bench_that_ends_during_a_pause_leaves_no_paused_worker(bench: Bench, signum: signal.Signals, exit_code: int) -> None:
+@pytest.mark.long
+def test_a_bench_that_is_terminated_during_a_pause_leaves_no_paused_worker(bench: Bench) -> None:
     pause = 'phases.longtx.faults=[{kind="pause", on="workers"}]'
     running = bench.start("run", "longtx", *short(pause, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
     record = bench.wait_for_phase("longtx")
     workers = [psutil.Process(process["pid"]) for process in record["processes"] if process["role"] == "worker"]
     wait_for(lambda: {worker.status() for worker in workers} == {psutil.STATUS_STOPPED}, "the beginning of the pause", 30)
-    running.send_signal(signum)
+    running.terminate()
     running.communicate(timeout=120)
-    assert running.returncode == exit_code
+    assert running.returncode == 130
     assert_nothing_is_left(bench, record["bench"]["pid"])
     assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
 

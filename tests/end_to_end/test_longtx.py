@@ -28,7 +28,7 @@ METRIC = "latency_ms.p95 in longtx"
 
 
 def test_a_run_goes_from_servers_to_a_report_a_forecast_and_a_baseline_and_leaves_nothing(
-    bench_with_own_pipeline: Bench, pipeline_service: Path | None, own_tmp: Path, run_here: RunHere
+    bench_with_own_pipeline: Bench, use_pipeline_service: None, own_tmp: Path, run_here: RunHere
 ) -> None:
     bench = bench_with_own_pipeline
     ended = bench.run("run", "longtx", *short(HELD_FOR), environment={"TMPDIR": str(own_tmp)})
@@ -67,13 +67,13 @@ def test_a_run_goes_from_servers_to_a_report_a_forecast_and_a_baseline_and_leave
     folder.rename(moved)
     for made in ("report.html", "verdict.json", "junit.xml", "summary.md"):
         (moved / made).unlink()
-    assert_it_can_be_forecast(bench, moved)
-    assert_a_regression_is_seen(Bench(bench.runs, pipeline_service), moved, run_here)
+    assert_it_can_be_forecast(moved, run_here)
+    assert_a_regression_is_seen(moved, run_here)
 
 
-def assert_it_can_be_forecast(bench: Bench, run: Path) -> None:
+def assert_it_can_be_forecast(run: Path, run_here: RunHere) -> None:
     """`stallbench forecast` needs fifteen seconds with jobs, and on a machine that stood still for five says how many there were."""
-    ended = bench.run("forecast", str(run), "--json")
+    ended = run_here("forecast", str(run), "--json")
     if ended.returncode == 2:
         assert "a fit needs 15 or more" in ended.stderr
         return
@@ -82,14 +82,14 @@ def assert_it_can_be_forecast(bench: Bench, run: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def assert_a_regression_is_seen(bench: Bench, run: Path, run_here: RunHere) -> None:
+def assert_a_regression_is_seen(run: Path, run_here: RunHere) -> None:
     """A run passes against a baseline made of itself, and fails against one that was quicker; each time the report is made anew from the folder."""
-    file = bench.runs.parent / "baseline.json"
-    written = bench.run("baseline", str(run), "--output", str(file))
+    file = run.parent / "baseline.json"
+    written = run_here("baseline", str(run), "--output", str(file))
     assert written.returncode == 0, written.stderr
     assert written.stdout == f"{file}: 1 run of control\n"
 
-    alike = bench.run("report", str(run), "--against", str(file))
+    alike = run_here("report", str(run), "--against", str(file))
     assert alike.returncode == 0, alike.stdout + alike.stderr
     assert (run / "report.html").exists(), "a report is made again from the folder alone"
     results = {
@@ -102,7 +102,7 @@ def assert_a_regression_is_seen(bench: Bench, run: Path, run_here: RunHere) -> N
     values = content["variants"]["control"]["metrics"][METRIC]["values"]
     content["variants"]["control"]["metrics"][METRIC]["values"] = [value / 2 for value in values]
     file.write_text(json.dumps(content))
-    slower = bench.run("report", str(run), "--against", str(file))
+    slower = run_here("report", str(run), "--against", str(file))
     assert slower.returncode == 1, slower.stdout + slower.stderr
     assert f"{METRIC} is" in slower.stdout
     assert "worse by 100.0%" in slower.stdout

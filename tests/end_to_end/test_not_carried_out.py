@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,8 +48,8 @@ def test_a_server_that_dies_while_starting(bench: Bench, setting: str, told: str
     assert_nothing_is_left(bench, bench.record()["bench"]["pid"])
 
 
-def test_a_version_that_is_not_installed(bench: Bench) -> None:
-    ended = bench.run("run", "longtx", *short("database.version=98"))
+def test_a_version_that_is_not_installed(run_here: RunHere, tmp_path: Path) -> None:
+    ended = run_here("run", "longtx", *short("database.version=98"), "--runs", str(tmp_path / "runs"))
     assert ended.returncode == 3
     assert "PostgreSQL 98 is not available here; available: " in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -112,16 +111,11 @@ def test_a_disk_that_takes_no_records(bench: Bench, read_only: bool) -> None:
         subprocess.run(["umount", str(bench.runs)], check=True)
 
 
-def test_a_component_that_is_not_at_its_configured_path_is_named(bench: Bench, tmp_path: Path) -> None:
-    program = "from stallbench.cli import main; main()"
-    environment = {**os.environ, "STALLBENCH_POSTGRES_BIN": str(tmp_path)}
-    ended = subprocess.run(
-        [sys.executable, "-c", program, "run", "longtx", "--runs", str(bench.runs)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_component_that_is_not_at_its_configured_path_is_named(
+    run_here: RunHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STALLBENCH_POSTGRES_BIN", str(tmp_path))
+    ended = run_here("run", "longtx", *short(), "--runs", str(tmp_path / "runs"))
     assert ended.returncode == 3
     assert "expected a folder with the programs of PostgreSQL 14 or later" in ended.stderr
     assert "Traceback" not in ended.stderr

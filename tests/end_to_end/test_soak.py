@@ -13,7 +13,7 @@ import pytest
 from junitparser import Error, Failure, JUnitXml
 
 from stallbench.pipeline.tables import read_table
-from tests.end_to_end.conftest import Bench, marked_with_folder, scratch_folders
+from tests.end_to_end.conftest import Bench, RunHere, marked_with_folder, scratch_folders
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.end_to_end
@@ -70,7 +70,7 @@ def pids(record: dict[str, Any]) -> dict[str, int]:
     }
 
 
-def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path) -> None:
+def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, run_here: RunHere, tmp_path: Path) -> None:
     scenario = tmp_path / "grows.toml"
     scenario.write_text(GROWS)
     running = bench.start("soak", str(scenario), "--for", "15s", "--keep", "0")
@@ -101,8 +101,8 @@ def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, tmp_path: Path
     page = (path / "report.html").read_text()
     assert 'href="cycles/0002/report.html"' in page
     assert (path / "cycles" / "0002" / "report.html").is_file()
-    assert bench.run("report", path.name).returncode == 1
-    refused = bench.run("report", str(path / "cycles" / "0001"))
+    assert run_here("report", str(path)).returncode == 1
+    refused = run_here("report", str(path / "cycles" / "0001"))
     assert refused.returncode == 2
     assert "its records were removed" in refused.stderr
 

@@ -72,6 +72,7 @@ def own_processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return folders
 
 
+@pytest.mark.long  # without Spark, below; that Java ends with the pipeline's input: test_process
 def test_commands_share_one_java_which_ends_with_the_service(
     tmp_path: Path, scratch: Path, service: subprocess.Popen[str], own_processes: list[str]
 ) -> None:
@@ -116,7 +117,7 @@ program = sys.argv.pop(1)
 """A service whose pipelines have no Spark: each leaves its process id beside the runs that it is given."""
 
 
-def test_a_pipeline_that_has_failed_is_not_used_again_and_stops_no_other_run(
+def test_commands_share_one_pipeline_until_it_fails_and_it_ends_with_the_service(
     tmp_path: Path, scratch: Path, own_processes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken, *others = (make_folder(tmp_path / name, 1) for name in ("broken", "first", "second"))
@@ -131,8 +132,17 @@ def test_a_pipeline_that_has_failed_is_not_used_again_and_stops_no_other_run(
         assert not psutil.pid_exists(failed)
         for folder in others:
             make_tables(folder)
-        assert len(pipelines_of(tmp_path) - {failed}) == 1
+        (kept,) = pipelines_of(tmp_path) - {failed}
         assert own_processes == [str(broken.path)]
+
+        below = psutil.Process(service.pid).children(recursive=True)
+        assert kept in [process.pid for process in below]
+        service.terminate()
+        _, err = service.communicate(timeout=DEADLINE_S)
+        assert (service.returncode, err) == (0, "")
+        assert psutil.wait_procs(below, timeout=DEADLINE_S)[1] == []
+        assert list(scratch.iterdir()) == []
+        assert not (tmp_path / "socket").exists()
     finally:
         service.kill()
         service.communicate()
