@@ -13,7 +13,6 @@ import pytest
 
 from stallbench.waiting import wait_until
 from tests.end_to_end.conftest import (
-    BUSY,
     Bench,
     assert_every_job_is_accounted_for,
     assert_nothing_is_left,
@@ -23,7 +22,7 @@ from tests.end_to_end.conftest import (
 
 pytestmark = pytest.mark.end_to_end
 EXTERNAL = (
-    *(BUSY, "external_processes=true", "phases.baseline.duration=8s"),
+    *("producers.rate=100", "external_processes=true", "phases.baseline.duration=8s"),
     *("producers.count=2", "workers.count=2", "workers.work=5ms"),
     *(f"phases.{phase}.duration=1s" for phase in ("longtx", "recovery", "recovered")),
 )

@@ -14,7 +14,8 @@ pytestmark = [
     pytest.mark.skipif(find_server("mariadb") is None, reason="MariaDB is not on this machine; `make setup` brings it"),
 ]
 
-JOBS = 1000
+JOBS = 500
+WORKERS = 6
 RETRY_AFTER = "queue.retry_after={}"
 """In whole seconds, of which the first may be all but over: a worker that stands still for three must find its reservation valid."""
 
@@ -22,7 +23,7 @@ RETRY_AFTER = "queue.retry_after={}"
 def expecting(*bounds: str) -> list[str]:
     """Return the options that make a scenario of Laravel's queue short, with other expectations, of phase ``drain``."""
     expect = ", ".join(f'{{phase="drain", because="so it must be", {bound}}}' for bound in bounds)
-    return ["--set", f"producers.backlog={JOBS}", "--set", f"expect=[{expect}]"]
+    return ["--set", f"producers.backlog={JOBS}", "--set", f"workers.count={WORKERS}", "--set", f"expect=[{expect}]"]
 
 
 def test_workers_deadlock_and_finished_jobs_run_again(bench: Bench) -> None:
@@ -55,7 +56,7 @@ def test_the_optimistic_queue_has_no_deadlock_and_no_second_execution(bench: Ben
         "run", "laravel-deadlock", "--variant", "optimistic_n", "--set", RETRY_AFTER.format(60), *expecting(*bounds)
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert bench.record()["queue"]["options"]["window"] == 10, "N is the number of workers, and recorded as one"
+    assert bench.record()["queue"]["options"]["window"] == WORKERS, "N is the number of workers, and recorded as one"
     rounds = read_table(bench.folder(), "rounds")
     assert rounds["jobs"].sum() == JOBS
     assert "Round in which a job was claimed" in (bench.folder() / "report.html").read_text()

@@ -222,7 +222,9 @@ def assert_the_same_is_found_without_the_pipeline(folder: Path) -> None:
     assert compared > 50
 
 
-@pytest.mark.parametrize("report", [(), ("--report",)], ids=["expectations alone", "with the report"])
+@pytest.mark.parametrize(
+    "report", [(), pytest.param(("--report",), marks=pytest.mark.long)], ids=["expectations alone", "with the report"]
+)
 def test_a_server_that_goes_away_before_the_end_does_not_pass(
     servers: PrivateServers, bench: Bench, tmp_path: Path, report: tuple[str, ...]
 ) -> None:

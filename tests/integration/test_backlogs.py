@@ -29,7 +29,15 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
 @pytest.mark.parametrize(
     ("kind", "engine", "options"),
     [
-        pytest.param(kind, engine, options, id=f"{kind}-{engine}{'-waiting' if options else ''}")
+        pytest.param(
+            kind,
+            engine,
+            options,
+            id=f"{kind}-{engine}{'-waiting' if options else ''}",
+            marks=pytest.mark.long
+            if engine == "mysql" and "mariadb" in queue.engines
+            else (),  # the same driver, and the same SQL
+        )
         for kind, queue in find_queues().items()
         for engine in SQL
         if engine in queue.engines

@@ -29,7 +29,7 @@ _DEAD = "SELECT pg_stat_get_dead_tuples('skip_locked_jobs'::regclass)"
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
     """One run with one autovacuum worker for all tests of this file; each puts it right again."""
     settings = '{ autovacuum_naptime = "1s", autovacuum_max_workers = 1 }'
-    with faulty_run(tmp_path_factory.mktemp("autovacuum"), settings=settings) as running:
+    with faulty_run(tmp_path_factory.mktemp("autovacuum"), workers=1, settings=settings) as running:
         yield running
 
 

@@ -34,7 +34,7 @@ def records_of(run: FaultyRun, process: str) -> list[tuple[str, str]]:
 
 
 def test_processes_die_at_each_point_on_every_nth_passage_and_are_replaced(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, work="10ms") as run:
+    with faulty_run(tmp_path, workers=1, work="10ms") as run:
         run.wait_until_jobs_complete(5)
         for point, last_event in LAST_RECORD.items():
             run.inject("crash_point", f"{point.role}s", at=str(point), every_nth=3, replace_after="0s")
@@ -50,7 +50,7 @@ def test_processes_die_at_each_point_on_every_nth_passage_and_are_replaced(tmp_p
                 assert point is CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED or recorded == str(job_id)
             run.wait_until_jobs_complete(5)
         assert not run.processes.exited_unexpectedly()
-        assert len(run.load.running("worker")) == 2
+        assert len(run.load.running("worker")) == 1
         assert len(run.load.running("producer")) == 1
         assert not list(run.folder.job_faults.iterdir())
 

@@ -40,7 +40,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     with ExitStack() as stack:
         try:
             path = tmp_path_factory.mktemp(request.param)
-            yield stack.enter_context(faulty_run(path, engine=request.param, queue=queue, settings=settings))
+            yield stack.enter_context(faulty_run(path, engine=request.param, queue=queue, workers=1, settings=settings))
         except MissingComponentError as error:
             pytest.skip(str(error))
 

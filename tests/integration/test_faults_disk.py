@@ -48,7 +48,7 @@ def _disk_can_be_had(tmp_path: Path) -> None:
 
 
 def test_a_server_that_cannot_write_its_wal_stops_and_returns_when_there_is_space(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, database='small_disk = "wal"') as run:
+    with faulty_run(tmp_path, workers=1, database='small_disk = "wal"') as run:
         run.wait_until_jobs_complete()
         first = run.process("primary")
         struck = run.inject("full_disk")
@@ -68,7 +68,7 @@ def test_a_server_that_cannot_write_its_wal_stops_and_returns_when_there_is_spac
 
 
 def test_a_disk_that_the_server_fills_by_itself_is_made_larger_afterwards(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, database='small_disk = "wal"\nsmall_disk_mb = 32') as run:
+    with faulty_run(tmp_path, workers=1, database='small_disk = "wal"\nsmall_disk_mb = 32') as run:
         run.wait_until_jobs_complete()
         free_bytes = run.inject("full_disk", ballast=False, enlarge_after="0s").evidence["free_bytes"]
         assert free_bytes > 4 << 20
@@ -83,7 +83,7 @@ def test_a_disk_that_the_server_fills_by_itself_is_made_larger_afterwards(tmp_pa
 
 
 def test_a_full_table_space_refuses_new_rows_and_nothing_else(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, database='small_disk = "tables"\nsmall_disk_mb = 32') as run:
+    with faulty_run(tmp_path, workers=1, database='small_disk = "tables"\nsmall_disk_mb = 32') as run:
         run.wait_until_jobs_complete()
         since_ns = time.time_ns()
         run.inject("full_disk")

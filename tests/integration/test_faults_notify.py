@@ -22,7 +22,7 @@ SELECT (SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'stallbench_%') + (SEL
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
     """One run for all tests of this file; each puts it right again."""
-    with faulty_run(tmp_path_factory.mktemp("notify")) as running:
+    with faulty_run(tmp_path_factory.mktemp("notify"), workers=1) as running:
         yield running
 
 

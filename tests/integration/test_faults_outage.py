@@ -54,7 +54,7 @@ def test_clients_reconnect_to_the_same_server_and_nothing_is_lost(tmp_path: Path
     queue, settings = ON[engine]
     with ExitStack() as stack:
         try:
-            run = stack.enter_context(faulty_run(tmp_path, engine=engine, queue=queue, settings=settings))
+            run = stack.enter_context(faulty_run(tmp_path, engine=engine, queue=queue, workers=1, settings=settings))
         except MissingComponentError as error:
             pytest.skip(str(error))
         run.wait_until_jobs_complete()
@@ -77,14 +77,14 @@ def test_clients_reconnect_to_the_same_server_and_nothing_is_lost(tmp_path: Path
 
 
 def test_a_replica_can_crash_and_replicates_again(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, replicas=1) as run:
+    with faulty_run(tmp_path, replicas=1, workers=1) as run:
         run.inject("crash", "replica-1", down_for="0s")
         run.wait_until(lambda: is_over(run), "its return")
         assert not run.events(Event.ERROR)
 
 
 def test_a_server_that_is_killed_while_it_starts_ends_the_run(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
+    with faulty_run(tmp_path, workers=0) as run:
         run.inject("crash", down_for="0s")
         control = run.cluster.server("primary").control
         first = control.process

@@ -47,7 +47,7 @@ def test_a_worker_that_something_else_kills_has_exited_unexpectedly(tmp_path: Pa
 
 @BOTH
 def test_a_poison_job_is_marked_as_failed_when_its_attempts_are_used_up(tmp_path: Path, engine: str) -> None:
-    with faulty_run(tmp_path, engine=engine, queue="laravel", queue_options="retry_after = 1\ntries = 2") as run:
+    with faulty_run(tmp_path, engine=engine, queue="laravel", workers=1, queue_options="retry_after = 1\ntries = 2") as run:
         run.wait_until_jobs_complete(5)
         record = run.inject("poison_jobs", "workers", replace_after="0s")
         run.wait_until(lambda: len(record.evidence["killed"]) == 2, "two kills")
@@ -91,7 +91,7 @@ def test_failed_jobs_are_offered_again_at_once(tmp_path: Path, engine: str) -> N
 
 
 def test_failed_jobs_wait_for_the_delay(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, queue="laravel", queue_options="delay = 3600") as run:
+    with faulty_run(tmp_path, queue="laravel", workers=1, queue_options="delay = 3600") as run:
         run.inject("failing_jobs", "workers")
         run.wait_until(lambda: len(run.events(Event.FAILED)) >= 20, "twenty failures")
         run.end_faults()
@@ -99,7 +99,7 @@ def test_failed_jobs_wait_for_the_delay(tmp_path: Path) -> None:
 
 
 def test_failed_jobs_are_marked_as_failed_after_their_attempts(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, queue="laravel", queue_options="tries = 2") as run:
+    with faulty_run(tmp_path, queue="laravel", workers=1, queue_options="tries = 2") as run:
         run.inject("failing_jobs", "workers")
         run.wait_until(lambda: len(run.events(Event.FAILED)) >= 40, "forty failures")
         run.end_faults()

@@ -18,7 +18,7 @@ HALF = 2**31
 
 
 def test_writes_are_refused_until_the_holder_is_removed_and_the_databases_are_frozen(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, database="xids_left = 1000") as run:
+    with faulty_run(tmp_path, workers=1, database="xids_left = 1000") as run:
         run.wait_until_jobs_complete()
         struck = run.inject("wraparound", ended_after="0s")
         assert HALF - 4_000_000 < struck.evidence["age"] < HALF

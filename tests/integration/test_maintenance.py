@@ -43,7 +43,7 @@ def test_every_kind_has_a_summary_a_source_and_described_options() -> None:
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
 def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, engine: str) -> None:
     queue = "skip_locked" if engine == "postgres" else "laravel"
-    with faulty_run(tmp_path, engine=engine, queue=queue) as run:
+    with faulty_run(tmp_path, workers=1, engine=engine, queue=queue) as run:
         driver = driver_of(engine)
         holder, idle = connect(run, "holder"), connect(run, "idle")
         run.start_maintenance(kind="watchdog", every="200ms", older_than="3s")
@@ -75,7 +75,7 @@ def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, e
 
 
 def test_reindexing_removes_dead_rows_from_the_index_that_vacuum_must_not_remove(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, queue="que") as run:
+    with faulty_run(tmp_path, workers=1, queue="que") as run:
         holder, watch = connect(run, "holder"), connect(run, "watch")
         holder.execute("CREATE TABLE held (n integer)")
         holder.execute("BEGIN")
@@ -100,7 +100,7 @@ def test_reindexing_removes_dead_rows_from_the_index_that_vacuum_must_not_remove
 
 
 def test_rows_are_deleted_in_batches_and_no_job_that_is_not_done(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, queue="status_column", queue_options="retained = 250") as run:
+    with faulty_run(tmp_path, workers=1, queue="status_column", queue_options="retained = 250") as run:
         watch = connect(run, "watch")
         run.start_maintenance(kind="delete_rows", where="status = 'done' AND enqueued_at < now()", batch=100, every="1h")
         run.wait_until(lambda: actions(run), "the deletion")
@@ -115,7 +115,7 @@ def test_rows_are_deleted_in_batches_and_no_job_that_is_not_done(tmp_path: Path)
 
 
 def test_partitions_are_dropped_whose_jobs_are_all_done_and_the_newest_is_kept(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, queue="status_column", queue_options="retained = 1050\npartition = 100") as run:
+    with faulty_run(tmp_path, workers=1, queue="status_column", queue_options="retained = 1050\npartition = 100") as run:
         watch = connect(run, "watch")
         watch.execute("UPDATE status_column_jobs SET status = 'ready', run_at = 'infinity' WHERE job_id = 150")
         run.start_maintenance(kind="drop_partitions", where="status = 'done'", every="1h")
@@ -134,7 +134,7 @@ def test_partitions_are_dropped_whose_jobs_are_all_done_and_the_newest_is_kept(t
 
 
 def test_maintenance_of_a_phase_runs_in_that_phase_only(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, queue="status_column", queue_options="retained = 10") as run:
+    with faulty_run(tmp_path, workers=1, queue="status_column", queue_options="retained = 10") as run:
         run.start_maintenance(kind="delete_rows", where="status = 'done'", phase="only")
         assert [record.category for record in run.injections.records()] == []
         run.inject("latency", latency="1ms")
@@ -146,7 +146,7 @@ def test_maintenance_of_a_phase_runs_in_that_phase_only(tmp_path: Path) -> None:
 
 
 def test_it_reports_an_error_and_continues_after_the_server_was_unavailable(tmp_path: Path) -> None:
-    with faulty_run(tmp_path) as run:
+    with faulty_run(tmp_path, workers=1) as run:
         run.start_maintenance(kind="reindex", every="100ms")
         run.wait_until(lambda: actions(run), "an iteration")
         run.inject("crash", down_for="1s")
@@ -159,7 +159,7 @@ def test_it_reports_an_error_and_continues_after_the_server_was_unavailable(tmp_
 
 
 def test_analyzing_tells_the_planner_of_new_jobs(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, queue="shared_table") as run:
+    with faulty_run(tmp_path, workers=1, queue="shared_table") as run:
         run.inject("other_jobs", count=1000)
         run.start_maintenance(kind="analyze", every="100ms")
         run.wait_until(lambda: "analyzed shared_jobs" in actions(run), "an iteration")

@@ -153,26 +153,21 @@ def test_a_run_that_cannot_share_a_server_has_its_own(tmp_path: Path, text: str,
         assert not (tmp_path / "logs").exists(), "no server was started for it"
 
 
-def test_what_a_queue_s_file_prints_is_no_answer(tmp_path: Path) -> None:
+def test_the_server_ends_with_the_process_that_asks_and_what_a_queue_s_file_prints_is_no_answer(tmp_path: Path) -> None:
     (tmp_path / "noisy.py").write_text(NOISY)
     asked = request(tmp_path, ALONE, f"queue.kind={tmp_path}/noisy.py:Noisy")
-    command = [sys.executable, "-m", "stallbench.testing.session_server", str(tmp_path / "logs")]
-    ended = subprocess.run(command, input=asked.write() + "\n", stdout=subprocess.PIPE, text=True, timeout=120, check=True)
-    (line,) = ended.stdout.splitlines()
-    assert Answer.read(line).address
-
-
-def test_the_server_ends_with_the_process_that_asks(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "stallbench.testing.session_server", str(tmp_path / "logs")]
     service = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert service.stdin is not None
     assert service.stdout is not None
-    service.stdin.write(request(tmp_path).write() + "\n")
+    service.stdin.write(asked.write() + "\n")
     service.stdin.flush()
     answer = Answer.read(service.stdout.readline())
+    assert answer.address
     assert start_time(answer)
     service.stdin.close()
     assert service.wait(60) == 0
+    assert service.stdout.read() == ""
     assert wait_until(lambda: refuses(answer), within_s=10)
 
 

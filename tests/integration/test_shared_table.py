@@ -104,7 +104,7 @@ def test_the_planner_chooses_the_wrong_index_until_it_knows_of_the_other_jobs(en
 
 
 def test_other_jobs_come_and_go_and_are_not_claimed(tmp_path: Path) -> None:
-    with faulty_run(tmp_path, queue="shared_table") as run:
+    with faulty_run(tmp_path, queue="shared_table", workers=1) as run:
         run.wait_until_jobs_complete()
         record = run.inject("other_jobs", count=1000)
         assert (record.evidence["jobs"], record.evidence["state"]) == (1000, "ready")

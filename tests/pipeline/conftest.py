@@ -15,7 +15,7 @@ from stallbench.pipeline.job_states import make_jobs
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.paths import name_folder
 from stallbench.pipeline.read import Records, read_records
-from stallbench.pipeline.session import open_session
+from stallbench.pipeline.session import fit_to, open_session
 from stallbench.pipeline.tables import read_table
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
 from stallbench.run.record import RunRecord, parse_record
@@ -44,6 +44,7 @@ ReadParts = Callable[[Path], Parts]
 def spark() -> Iterator[SparkSession]:
     """A session as small runs have it."""
     with open_session("local[2]") as session:
+        fit_to(session, events=0)  # a query of a few rows takes longer to compile than to interpret
         yield session
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -13,7 +13,8 @@ from pyspark.sql import SparkSession
 
 from stallbench.pipeline.overdue import make_overdue
 from stallbench.records.events import Event
-from tests.pipeline.conftest import ReadParts
+from stallbench.run.record import parse_record
+from tests.pipeline.conftest import Parts, ReadParts
 from tests.synthetic_run import SyntheticRun, at_ns
 
 
@@ -27,16 +28,20 @@ class Overdue:
     """By kind."""
 
 
-Find = Callable[[SyntheticRun, dict[int, str]], Overdue]
+Find = Callable[..., Overdue]
 FindWith = Callable[..., Overdue]
 
 
 @pytest.fixture(scope="module")
 def find(spark: SparkSession, read_parts: ReadParts) -> Find:
-    """Find the overdue jobs of a run with this final snapshot."""
+    """Find the overdue jobs of a run with this final snapshot; runs with the same ``events`` differ in their record only, and are read once."""
+    read: dict[str, Parts] = {}
 
-    def find_overdue(run: SyntheticRun, final_snapshot: dict[int, str]) -> Overdue:
-        parts = read_parts(run.write(final_snapshot=final_snapshot))
+    def find_overdue(run: SyntheticRun, final_snapshot: dict[int, str], *, events: str) -> Overdue:
+        folder = run.write(final_snapshot=final_snapshot)
+        if events not in read:
+            read[events] = read_parts(folder)
+        parts = replace(read[events], record=parse_record((folder / "run.json").read_text(), "run.json"))
         table = make_overdue(spark, parts.records.events, parts.jobs, parts.record, parts.axis).collect()
         kinds = [(job, row["kind"]) for row in table for job in row["examples"]]
         assert len(dict(kinds)) == len(kinds), "a job is of one kind"
@@ -65,7 +70,7 @@ def without_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> Ove
     run.claim(SLOW_CLAIM, at_s=249, took_ms=6500).work(SLOW_CLAIM, at_s=249.1).complete(SLOW_CLAIM, at_s=249.2)
     run.enqueue(NEVER_CLAIMED, at_s=301).enqueue(NEVER_CLAIMED + 1, at_s=302).execute(NEVER_CLAIMED + 1, at_s=303)
     run.enqueue(LAST, at_s=309)
-    return find(run, {NEVER_CLAIMED: "queued", LAST: "queued"})
+    return find(run, {NEVER_CLAIMED: "queued", LAST: "queued"}, events="without a death")
 
 
 @pytest.mark.parametrize(("job", "is_passed_over"), [(JUST_BEFORE, False), (JUST_AFTER, True)])
@@ -132,7 +137,11 @@ def with_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> FindWi
         run.record["injections"] = follow_one_another(faults, faults_end_s)
         run.process("worker-2", exit_code=-9, end_s=DIED_AT_S, intended="killed")
         add_death(run)
-        return find(run, {HELD: "claimed", OFFERED: "queued", UNRECORDED: "claimed", OF_THE_LIVING: "claimed"} | _OTHERS)
+        return find(
+            run,
+            {HELD: "claimed", OFFERED: "queued", UNRECORDED: "claimed", OF_THE_LIVING: "claimed"} | _OTHERS,
+            events="with a death",
+        )
 
     return find_overdue
 
