@@ -38,6 +38,20 @@ FAST: Mapping[Engine, Mapping[str, SettingValue]] = {
 """Settings that need little disk and memory. The time limit for locks is long, so that none is reached on a slow machine."""
 
 
+def empty_postgres(endpoint: Endpoint) -> None:
+    """End all other sessions of a server, and empty a database. A new database takes a quarter of a second, a new schema none."""
+    with driver_of("postgres").connect(endpoint, "fixture") as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
+            "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        for (schema,) in connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+        ).fetchall():
+            connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(schema)))
+        connection.execute("CREATE SCHEMA public")
+
+
 class PrivateServers:
     """Servers without a proxy before them. Made by `private_servers`, which also takes them down."""
 
@@ -96,18 +110,8 @@ class PrivateServers:
 
     @contextmanager
     def _emptied_postgres(self) -> Iterator[Endpoint]:
-        """A new database takes a quarter of a second, a new schema none."""
         endpoint = self.shared("postgres").endpoint
-        with driver_of("postgres").connect(endpoint, "fixture") as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
-                "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
-            for (schema,) in connection.execute(
-                "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
-            ).fetchall():
-                connection.execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(schema)))
-            connection.execute("CREATE SCHEMA public")
+        empty_postgres(endpoint)
         yield endpoint
 
     @contextmanager

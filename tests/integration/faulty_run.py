@@ -130,7 +130,7 @@ class FaultyRun:
             self.injections.run_due()
             return False
 
-        wait_for(is_so, what, within_s, every_s=0.02)
+        wait_for(is_so, what, within_s, every_s=0.05)
 
     def go_on_for(self, duration_s: float) -> None:
         """Let time pass, faults being kept up meanwhile."""

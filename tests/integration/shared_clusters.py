@@ -7,14 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from psycopg.sql import SQL, Identifier
-
 from stallbench.engines import driver_of
-from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.servers.postgres import read_changed_settings
+from tests.integration.engines import empty_postgres
 from tests.integration.running_cluster import StartedCluster, running_cluster
 
 _MOST_IDLE = 4
@@ -127,12 +125,9 @@ def _read_state(started: StartedCluster) -> object:
 
 
 def _empty(endpoint: Endpoint) -> None:
-    """Make its database anew."""
+    """Leave nothing in its database."""
     if endpoint.engine == "postgres":
-        with connect(endpoint.model_copy(update={"database": "postgres"}), "fixture") as connection:
-            name = Identifier(endpoint.database)
-            connection.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(name))
-            connection.execute(SQL("CREATE DATABASE {}").format(name))
+        empty_postgres(endpoint)
         return
     with driver_of(endpoint.engine).connect(endpoint, "fixture") as connection, connection.cursor() as cursor:
         cursor.execute("SELECT default_character_set_name FROM information_schema.schemata WHERE schema_name = DATABASE()")
