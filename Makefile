@@ -6,7 +6,7 @@ BIN := .venv/bin
 # The tests start hundreds of Python processes. Without kept bytecode each of them compiles the bench again, and each test process all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup required components doctor longtx test test-long test-libraries test-scenarios test-compose lint format bench wheel lock clean
+.PHONY: help setup required components doctor longtx test test-long test-libraries test-scenarios test-compose lint style format bench wheel lock clean
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
@@ -29,8 +29,12 @@ doctor: required  ## Show which components were found and which are missing
 longtx: required  ## Run the main scenario: one idle transaction and its effect on a queue
 	@$(BIN)/stallbench run longtx
 
-test: components lint  ## Run lint, type checks and all tests except the long ones
-	@$(BIN)/pytest -n 3 -m "not long and not libraries"
+# The first check of all types keeps one processor busy for a while. Tests often wait, so beside them it costs less than before them.
+test: components style  ## Run lint, type checks and all tests except the long ones
+	@nice $(BIN)/mypy & types=$$!; \
+	$(BIN)/pytest -n 3 -m "not long and not libraries"; tests=$$?; \
+	wait $$types || { echo "the types are wrong: make lint"; exit 1; }; \
+	exit $$tests
 	@echo "not run: make test-long, test-scenarios (reported failures), test-libraries, test-compose; docs/tests.md"
 
 test-long: components lint  ## Run the long tests, and again all end-to-end tests, where each run starts its own Spark
@@ -47,10 +51,13 @@ test-scenarios: components  ## Test that every scenario of a reported failure, i
 test-compose: required  ## Test the containers; needs a running Docker engine
 	@STALLBENCH_TEST_COMPOSE=1 $(BIN)/pytest -m compose tests/compose
 
-lint: required  ## Check format, lint and types without changing anything
+lint: required style  ## Check format, lint and types without changing anything
+	@$(BIN)/mypy
+
+# What is checked in a second.
+style: required
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
 
 format: required  ## Format the code
 	@$(BIN)/ruff format --quiet .

@@ -121,7 +121,7 @@ def test_the_seed_decides_which_passages_crash(tmp_path: Path) -> None:
     for attempt in ("first", "second"):
         folder = tmp_path / attempt
         folder.mkdir()
-        with faulty_run(folder) as run:
+        with faulty_run(folder, workers=1) as run:
             run.inject("crash_point", "worker-1", at="after_completion_acknowledged", probability=0.2, replace_after="0s")
             run.go_on_until_killed("worker")
             run.go_on_until_killed("worker")

@@ -53,7 +53,7 @@ def pause_with_a_job_in_hand(run: FaultyRun) -> str:
     return job_id
 
 
-@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+@pytest.mark.parametrize("engine", ["postgres", pytest.param("mariadb", marks=pytest.mark.long)])  # the server takes no part
 def test_laravel_completes_a_job_twice_when_a_worker_is_resumed_after_its_reservation(tmp_path: Path, engine: str) -> None:
     with faulty_run(
         tmp_path, engine=engine, queue="laravel", work="200ms", queue_options=f"retry_after = {RETRY_AFTER_S}"

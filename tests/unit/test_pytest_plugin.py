@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -54,15 +55,20 @@ def stand_in():
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "stand_in.py").write_text(STAND_IN)
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    sample = tmp_path / "sample"
+    return make_project(tmp_path)
+
+
+def make_project(folder: Path) -> Path:
+    """Write a user's project into ``folder``, with the stand-in and its sample run."""
+    (folder / "stand_in.py").write_text(STAND_IN)
+    (folder / "conftest.py").write_text(CONFTEST)
+    sample = folder / "sample"
     sample.mkdir()
     for name in ("run.json", "junit.xml", "summary.md", "report.html"):
         (sample / name).write_bytes((PROJECT / "reports" / "sample" / name).read_bytes())
     verdict = {"verdict": "pass", "reason": "all hold", "findings": [{"check": "expectations", "result": "pass"}]}
     (sample / "verdict.json").write_text(json.dumps(verdict))
-    return tmp_path
+    return folder
 
 
 def run_pytest(project: Path, test: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -145,29 +151,6 @@ def test_without():
     ]
 
 
-def test_the_second_run_of_a_test_has_its_own_suite_which_counts_its_cases(project: Path) -> None:
-    """Otherwise its cases would have the names of those of the first run, in a suite that counts only the first."""
-    ended = run_pytest(
-        project,
-        """
-def test_before_and_after(stallbench):
-    assert stallbench.run("longtx").passed
-    assert stallbench.run("longtx").passed
-""",
-        "--junitxml=junit.xml",
-    )
-    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
-    _, *suites = JUnitXml.fromfile(str(project / "junit.xml"))
-    assert [suite.name for suite in suites] == [
-        "stallbench.longtx: test_queue.py::test_before_and_after",
-        "stallbench.longtx: test_queue.py::test_before_and_after, run 2",
-    ]
-    assert suites[0].tests == suites[1].tests == sum(1 for _ in suites[1])
-    assert {case.classname for case in suites[1] if "accounted for" in case.name} == {
-        "test_queue.test_before_and_after.run 2.conservation"
-    }
-
-
 def test_what_the_command_refuses_or_cannot_carry_out_is_an_error_with_its_message(project: Path) -> None:
     ended = run_pytest(
         project,
@@ -196,36 +179,11 @@ def test_unknown_argument(stallbench):
     assert "has no argument queues; expected scenario, queue, variant, phases, set, expect, against and tolerance" in ended.stdout
 
 
-def test_an_argument_that_is_none_is_not_given(project: Path) -> None:
-    ended = run_pytest(
-        project,
-        """
-import pytest
-
-@pytest.mark.stallbench(scenario="longtx", queue="skip_locked", phases={"longtx": "9s"})
-def test_queue(stallbench):
-    assert stallbench.run(None, queue=None, phases=None, set=None, expect=None, variant=None).passed
-""",
-        "--stallbench-reports=kept",
-    )
-    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
-    (arguments,) = (json.loads(path.read_text()) for path in (project / "kept").glob("*/arguments.json"))
-    assert arguments[:4] == ["run", "longtx", "--set", 'phases.longtx.duration="9s"']
-
-
 @pytest.mark.parametrize("place", [".", "stand_in.py/summary.md"])
 def test_a_summary_that_cannot_be_written_is_refused_before_the_first_test(place: str, project: Path) -> None:
     ended = run_pytest(project, "def test_queue(stallbench): pass\n", f"--stallbench-summary={place}")
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert f"--stallbench-summary {place}: no file can be written there" in ended.stderr
-    assert "Traceback" not in ended.stdout + ended.stderr
-
-
-def test_a_summary_that_could_not_be_written_at_the_end_is_named_after_the_tests(project: Path) -> None:
-    test = "def test_queue(stallbench): assert stallbench.run('longtx').passed"
-    ended = run_pytest(project, test, "--stallbench-summary=/proc/nowhere/summary.md")
-    assert "the summary could not be written to /proc/nowhere/summary.md: No such file or directory" in ended.stdout
-    assert "1 passed" in ended.stdout
     assert "Traceback" not in ended.stdout + ended.stderr
 
 
@@ -248,15 +206,67 @@ def test_it_costs_nothing_where_it_is_not_used() -> None:
     assert json.loads(loaded) == ["stallbench", "stallbench.testing", "stallbench.testing.plugin"]
 
 
-def test_a_run_of_a_test_is_compared_with_a_baseline(project: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One pytest session of several tests."""
+
+    project: Path
+    out: str
+
+    def arguments_of(self, test: str) -> list[str]:
+        """Return what the test's last run was called with."""
+        found: list[str] = json.loads((self.project / "kept" / f"test_queue.py-{test}" / "arguments.json").read_text())
+        return found
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """A session whose tests ask for what the tests below look at; its summary cannot be written."""
+    project = make_project(tmp_path_factory.mktemp("session"))
     ended = run_pytest(
         project,
         """
-def test_queue(stallbench):
+import pytest
+
+@pytest.mark.stallbench(scenario="longtx", queue="skip_locked", phases={"longtx": "9s"})
+def test_none(stallbench):
+    assert stallbench.run(None, queue=None, phases=None, set=None, expect=None, variant=None).passed
+
+def test_baseline(stallbench):
     assert stallbench.run("longtx", against="baseline.json", tolerance=["30%", "depth.last=5"]).passed
+
+def test_before_and_after(stallbench):
+    assert stallbench.run("longtx").passed
+    assert stallbench.run("longtx").passed
 """,
-        "--stallbench-reports=kept",
+        *("--stallbench-reports=kept", "--junitxml=junit.xml", "--stallbench-summary=/proc/nowhere/summary.md"),
     )
-    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
-    (arguments,) = (json.loads(path.read_text()) for path in (project / "kept").glob("*/arguments.json"))
-    assert arguments[2:8] == ["--against", "baseline.json", "--tolerance", "30%", "--tolerance", "depth.last=5"]
+    assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
+    return Session(project, ended.stdout + ended.stderr)
+
+
+def test_an_argument_that_is_none_is_not_given(session: Session) -> None:
+    assert session.arguments_of("test_none")[:4] == ["run", "longtx", "--set", 'phases.longtx.duration="9s"']
+
+
+def test_a_run_of_a_test_is_compared_with_a_baseline(session: Session) -> None:
+    against = ["--against", "baseline.json", "--tolerance", "30%", "--tolerance", "depth.last=5"]
+    assert session.arguments_of("test_baseline")[2:8] == against
+
+
+def test_the_second_run_of_a_test_has_its_own_suite_which_counts_its_cases(session: Session) -> None:
+    """Otherwise its cases would have the names of those of the first run, in a suite that counts only the first."""
+    suites = [suite for suite in JUnitXml.fromfile(str(session.project / "junit.xml")) if "before_and_after" in suite.name]
+    assert [suite.name for suite in suites] == [
+        "stallbench.longtx: test_queue.py::test_before_and_after",
+        "stallbench.longtx: test_queue.py::test_before_and_after, run 2",
+    ]
+    assert suites[0].tests == suites[1].tests == sum(1 for _ in suites[1])
+    assert {case.classname for case in suites[1] if "accounted for" in case.name} == {
+        "test_queue.test_before_and_after.run 2.conservation"
+    }
+
+
+def test_a_summary_that_could_not_be_written_at_the_end_is_named_after_the_tests(session: Session) -> None:
+    assert "the summary could not be written to /proc/nowhere/summary.md: No such file or directory" in session.out
+    assert "Traceback" not in session.out
