@@ -73,15 +73,12 @@ def start(*arguments: str, password: str = "", **environment: str) -> subprocess
     )
 
 
-def run(*arguments: str, password: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    process = start(*arguments, password=password, **environment)
-    out, err = process.communicate(timeout=120)
-    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
-
-
-def test_one_report_is_printed_and_the_password_is_not(server: Endpoint) -> None:
+def test_one_report_is_printed_and_the_password_is_not(
+    server: Endpoint, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
     password = server.password.get_secret_value()
-    done = run("--dsn", address_of(server), "--once", password=password)
+    monkeypatch.setenv("PGPASSWORD", password)
+    done = run_here("observe", "--dsn", address_of(server), "--once")
     assert done.returncode == 0, done.stderr
     assert "Who holds the horizon" in done.stdout
     assert f"read-only as {server.user}" in done.stdout
@@ -186,8 +183,10 @@ NO_JAVA = {"JAVA_HOME": "/nonexistent", "PATH": "/nonexistent", "SPARK_HOME": "/
 
 @pytest.mark.parametrize(("jobs", "code", "result"), [(1, 0, "pass"), pytest.param(5, 1, "fail", marks=pytest.mark.long)])
 def test_expectations_are_judged_without_java(
-    server: Endpoint, bench: Bench, tmp_path: Path, jobs: int, code: int, result: str
+    server: Endpoint, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, jobs: int, code: int, result: str
 ) -> None:
+    for name, value in {"PGPASSWORD": server.password.get_secret_value(), **NO_JAVA}.items():
+        monkeypatch.setenv(name, value)
     queue = open_queue("que", {}, server, "fixture")
     with queue.connection:
         queue.install()
@@ -195,12 +194,11 @@ def test_expectations_are_judged_without_java(
     expectations = tmp_path / "expectations.toml"
     expectations.write_text(EXPECTATIONS)
     arguments = ("--dsn", address_of(server), "--for", "4s", "--every", "1s", "--expect", str(expectations))
-    process = bench.start("observe", *arguments, environment={"PGPASSWORD": server.password.get_secret_value(), **NO_JAVA})
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == code, out + err
-    assert f"depth.last in the whole run is {jobs}; expected at most 2" in out
-    assert f"{result.upper()}  " in out
-    (folder,) = bench.runs.glob("*-observe")
+    ended = run_here("observe", *arguments, "--runs", str(tmp_path / "runs"))
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert f"depth.last in the whole run is {jobs}; expected at most 2" in ended.stdout
+    assert f"{result.upper()}  " in ended.stdout
+    (folder,) = (tmp_path / "runs").glob("*-observe")
     assert json.loads((folder / "verdict.json").read_text())["verdict"] == result
     suites = ElementTree.fromstring((folder / "junit.xml").read_text())
     assert len(suites.findall(".//testcase")) == 2

@@ -9,14 +9,15 @@ import pytest
 
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
-from tests.end_to_end.conftest import Bench
-from tests.end_to_end.test_observe import EXPECTATIONS, run
+from tests.end_to_end.conftest import RunHere
+from tests.end_to_end.test_observe import EXPECTATIONS
 from tests.integration.engines import private_servers
 
 pytestmark = pytest.mark.end_to_end
 
 
-def test_a_mariadb_server_is_reported_and_judged(bench: Bench, tmp_path: Path) -> None:
+def test_a_mariadb_server_is_reported_and_judged(run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MYSQL_PWD", "secret")
     expectations = tmp_path / "expectations.toml"
     of_postgres = '[[expect]]\nmetric = "dead_tuples.max"\nat_most = 100\nbecause = "MariaDB has none"\n'
     expectations.write_text(EXPECTATIONS + of_postgres)
@@ -30,13 +31,15 @@ def test_a_mariadb_server_is_reported_and_judged(bench: Bench, tmp_path: Path) -
         with queue.connection.cursor() as cursor:
             cursor.execute("GRANT SELECT, PROCESS ON *.* TO reader@'127.0.0.1' IDENTIFIED BY 'secret'")
         address = f"mariadb://reader@{endpoint.host}:{endpoint.port}/{endpoint.database}"
-        password = {"MYSQL_PWD": "secret"}
-        done = run("--dsn", address, "--once", **password)
+        done = run_here("observe", "--dsn", address, "--once")
         assert done.returncode == 0, done.stderr
         assert "Who holds purge back" in done.stdout
         arguments = ("--dsn", address, "--for", "4s", "--every", "1s", "--expect", str(expectations))
-        out, err = bench.start("observe", *arguments, environment=password).communicate(timeout=120)
-    assert "FAIL  depth.last in the whole run is 5; expected at most 2" in out, out + err
-    assert "not in the first reading: dead_tuples.max; an expectation of it is unknown unless it is measured later" in err
-    (folder,) = bench.runs.glob("*-observe")
+        ended = run_here("observe", *arguments, "--runs", str(tmp_path / "runs"))
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "FAIL  depth.last in the whole run is 5; expected at most 2" in ended.stdout
+    assert (
+        "not in the first reading: dead_tuples.max; an expectation of it is unknown unless it is measured later" in ended.stderr
+    )
+    (folder,) = (tmp_path / "runs").glob("*-observe")
     assert json.loads((folder / "verdict.json").read_text())["verdict"] == "fail"

@@ -10,7 +10,7 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.observe.postgres.job_counts import MOST_COUNTED
 from stallbench.records.endpoint import Endpoint
-from tests.end_to_end.conftest import Bench
+from tests.end_to_end.conftest import RunHere
 from tests.end_to_end.test_observe import address_of
 
 pytestmark = pytest.mark.end_to_end
@@ -31,8 +31,9 @@ at_most = 60
 
 
 def test_more_jobs_than_are_counted_and_ages_that_no_one_knows_do_not_pass(
-    server: Endpoint, bench: Bench, tmp_path: Path
+    server: Endpoint, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("PGPASSWORD", server.password.get_secret_value())
     with connect(server, "application") as connection:
         connection.execute(f"CREATE TABLE own_jobs AS SELECT generate_series(1, {3 * MOST_COUNTED}) AS n")
     expectations = tmp_path / "expectations.toml"
@@ -48,17 +49,18 @@ def test_more_jobs_than_are_counted_and_ages_that_no_one_knows_do_not_pass(
         "1s",
         "--expect",
         str(expectations),
+        "--runs",
+        str(tmp_path / "runs"),
     )
-    process = bench.start("observe", *arguments, environment={"PGPASSWORD": server.password.get_secret_value()})
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 1, out + err
-    (folder,) = bench.runs.glob("*-observe")
+    ended = run_here("observe", *arguments)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    (folder,) = (tmp_path / "runs").glob("*-observe")
     found = {one["subject"]: one for one in json.loads((folder / "verdict.json").read_text())["findings"]}
     assert {subject: one["result"] for subject, one in found.items()} == {
         "depth.max in the whole run": "unknown",
         "depth.last in the whole run": "pass",
         "oldest_job_s.last in the whole run": "unknown",
-    }, out
+    }, ended.stdout
     assert "unknown queue (public.own_jobs) has more than 10,000" in found["depth.max in the whole run"]["reason"]
     assert (
         "was not measured: the age of the jobs of unknown queue (public.own_jobs) is not known"
