@@ -47,7 +47,21 @@ def ask(endpoint: Endpoint, query: str) -> list[tuple[object, ...]]:
         return connection.execute(query).fetchall()
 
 
-def test_a_run_on_external_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, tmp_path: Path) -> None:
+RunOn = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run_on(servers: StartedCluster, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunOn:
+    """Joins the servers with a run that is refused before it begins, which needs no process of its own."""
+
+    def run(*more: str, password: str | None = None) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setenv(PASSWORD_VARIABLE, password or password_of(servers)[PASSWORD_VARIABLE])
+        return run_here("run", "longtx", *short(), *joining(servers, *more), "--runs", str(tmp_path / "refused"))
+
+    return run
+
+
+def test_a_run_on_external_servers_leaves_them_as_they_were(bench: Bench, servers: StartedCluster, run_on: RunOn) -> None:
     primary, toxiproxy = servers.cluster.server("primary"), servers.cluster.toxiproxy
     options = joining(servers, "--allow-server-changes", "--toxiproxy", f"http://127.0.0.1:{toxiproxy.port}")
     load = measured("workers.work=50ms", "producers.capacity_share=0.5")
@@ -57,11 +71,12 @@ def test_a_run_on_external_servers_leaves_them_as_they_were(bench: Bench, server
     assert ("que_jobs",) in ask(primary.direct, OBJECTS)
 
     ended.send_signal(signal.SIGSTOP)  # so that it cannot end before the second run checks the database; its workers continue
-    second = Bench(tmp_path / "second").start("run", "longtx", *short(), *joining(servers), environment=password_of(servers))
-    _, err = second.communicate(timeout=120)
-    ended.send_signal(signal.SIGCONT)
+    try:
+        second = run_on()
+    finally:
+        ended.send_signal(signal.SIGCONT)
     assert second.returncode == 3
-    assert "is in use by another run of the bench" in err
+    assert "is in use by another run of the bench" in second.stderr
 
     out, err = ended.communicate(timeout=600)
     assert ended.returncode == 0, out + err
@@ -93,20 +108,6 @@ def test_a_bench_that_is_killed_leaves_nothing_on_joined_servers(bench: Bench, s
     naptime = "SHOW autovacuum_naptime"
     wait_for(lambda: ask(primary, naptime) == [("1min",)], lambda: f"{ask(primary, naptime)}; the setting of before", 120)
     assert_nothing_is_left(bench, process.pid)
-
-
-RunOn = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def run_on(servers: StartedCluster, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunOn:
-    """Joins the servers with a run that is refused before it begins, which needs no process of its own."""
-
-    def run(*more: str, password: str | None = None) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setenv(PASSWORD_VARIABLE, password or password_of(servers)[PASSWORD_VARIABLE])
-        return run_here("run", "longtx", *short(), *joining(servers, *more), "--runs", str(tmp_path / "runs"))
-
-    return run
 
 
 def test_a_database_that_is_not_empty_is_not_moved_into(run_on: RunOn, servers: StartedCluster) -> None:
