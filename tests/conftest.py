@@ -1,4 +1,4 @@
-"""What the test processes have in common: the order of the files, and one Spark that makes the tables of whole runs.
+"""What the test processes have in common: the order of the files, where their servers write, and one Spark that makes the tables of whole runs.
 
 Files are distributed as a whole, those with the longest tests first, so that no process works on alone at the end. All tests of the pipeline go to
 one process, which has the only other Spark.
@@ -6,7 +6,9 @@ one process, which has the only other Spark.
 
 from __future__ import annotations
 
+import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +35,25 @@ _END_S = 120.0
 _KEY = "pipeline_service"
 _WITHOUT = "--own-pipelines"
 _service = pytest.StashKey[Path]()
+_MEMORY = Path("/dev/shm")
+_NEEDED_BYTES = 8 * 2**30
+"""More than twice of what the servers of all tests were seen to write at the same time, in four test processes."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the servers of tests write to memory if there is room: a fifth of the processor time of a test on PostgreSQL is that of its files.
+
+    What tests write to their own folders (``tmp_path``) stays on the disk, where it can be looked at afterwards. Who sets ``TMPDIR`` decides.
+    """
+    if hasattr(config, "workerinput") or "TMPDIR" in os.environ:
+        return
+    if not (_MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _NEEDED_BYTES):
+        return
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    folder = Path(tempfile.mkdtemp(prefix="stallbench-tests-", dir=_MEMORY))
+    folder.chmod(0o1777)  # as /tmp: PostgreSQL's own user has to get to its folder
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @contextmanager
