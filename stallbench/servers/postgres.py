@@ -7,7 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,7 @@ BENCH_SETTINGS: Mapping[str, SettingValue] = {
 }
 """Where the server listens and what it logs. None of them changes how a queue behaves: durability, memory and vacuum have
 PostgreSQL's own defaults unless the scenario sets them."""
+_DYNAMIC_SHARED_MEMORY = re.compile(r"/dev/shm/PostgreSQL\.\d+")  # noqa: S108 - what the server makes
 _STATEMENTS = "pg_stat_statements"
 _PRELOADED = "shared_preload_libraries"
 
@@ -165,10 +166,14 @@ class PostgresServer:
             children = psutil.Process(self.process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             children = []
+        memory = find_dynamic_shared_memory([self.process.pid, *(child.pid for child in children)])
         for child in children:
             with suppress(psutil.NoSuchProcess):
                 child.kill()
         self.process.kill()
+        # Only a server that is started again on the same data would remove them, and it does not look for those that are gone.
+        for segment in memory:
+            segment.unlink(missing_ok=True)
 
     def start_again(self) -> None:
         """Start it on the same port."""
@@ -206,6 +211,15 @@ def read_changed_settings(connection: Connection) -> dict[str, str]:
         "SELECT name, current_setting(name) FROM pg_settings WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
     ).fetchall()
     return {name: value for name, value in rows if not _NOT_RECORDED.search(name)}
+
+
+def find_dynamic_shared_memory(pids: Iterable[int]) -> set[Path]:
+    """Return the files of the dynamic shared memory that processes of PostgreSQL use; the kernel keeps them when all of these are dead."""
+    found = set()
+    for pid in pids:
+        with suppress(OSError):  # it has ended
+            found |= set(_DYNAMIC_SHARED_MEMORY.findall(Path(f"/proc/{pid}/maps").read_text()))
+    return {Path(path) for path in found}
 
 
 def create_database(endpoint: Endpoint) -> None:

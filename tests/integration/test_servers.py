@@ -21,7 +21,7 @@ from stallbench.servers import mysql_data_folder, postgres_data_folder
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.ports import is_free
-from stallbench.servers.postgres import PostgresInstallation
+from stallbench.servers.postgres import PostgresInstallation, PostgresServer, find_dynamic_shared_memory
 from stallbench.setup.server_programs import find_server
 from stallbench.waiting import wait_until
 from tests.integration.running_cluster import StartedCluster, running_cluster
@@ -138,6 +138,18 @@ def test_a_server_that_is_killed_leaves_no_shared_memory(tmp_path: Path) -> None
         for process in started.processes.of_role("server"):
             process.kill()
     assert segment not in shared_memory_segments(), f"of key {key}"
+
+
+def test_a_server_that_a_fault_kills_leaves_no_dynamic_shared_memory(tmp_path: Path) -> None:
+    """That of a primary that is not started again, because a replica is promoted, would stay until the machine is."""
+    with running_cluster(Database(settings={"fsync": False}), tmp_path) as started:
+        control = started.cluster.server("primary").control
+        assert isinstance(control, PostgresServer)
+        assert control.process is not None
+        used = find_dynamic_shared_memory([control.process.pid])
+        assert used
+        control.kill()
+        assert not [segment for segment in used if segment.exists()]
 
 
 def shared_memory_segments() -> set[str]:
