@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import stats
 
 from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.forecast.capacity import CostModel, find_processor_share
@@ -106,11 +107,8 @@ def _fit_line(x: Array, y: Array) -> tuple[float, float]:
     """Return slope and intercept; the slope is 0 if all ``x`` are equal."""
     if np.ptp(x) == 0:
         return 0.0, float(np.median(y))
-    # As `scipy.stats.theilslopes`, which also sorts the slopes for a confidence interval: half of the time of a forecast.
-    across = x[:, None] - x
-    is_rightward = across > 0
-    slope = float(np.median((y[:, None] - y)[is_rightward] / across[is_rightward]))
-    return slope, float(np.median(y - slope * x))
+    found = stats.theilslopes(y, x)
+    return float(found.slope), float(np.median(y - found.slope * x))
 
 
 def _fit_by_claims(line: ClaimLine, share: Array, walked: Array, rest_s: Array) -> tuple[float, float]:
