@@ -173,7 +173,8 @@ class PostgresServer:
         self.process.kill()
         # Only a server that is started again on the same data would remove them, and it does not look for those that are gone.
         for segment in memory:
-            segment.unlink(missing_ok=True)
+            with suppress(PermissionError):  # in a container not even root may remove another user's
+                segment.unlink(missing_ok=True)
 
     def start_again(self) -> None:
         """Start it on the same port."""
@@ -217,7 +218,7 @@ def find_dynamic_shared_memory(pids: Iterable[int]) -> set[Path]:
     """Return the files of the dynamic shared memory that processes of PostgreSQL use; the kernel keeps them when all of these are dead."""
     found = set()
     for pid in pids:
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # it has ended, or may not be read
             found |= set(_DYNAMIC_SHARED_MEMORY.findall(Path(f"/proc/{pid}/maps").read_text()))
     return {Path(path) for path in found}
 

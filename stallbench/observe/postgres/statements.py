@@ -235,15 +235,15 @@ def _describe_reset(look: Look) -> str:
 def _describe_unreadable(look: Look, error: str) -> Unseen:
     """Name the databases that the statement may be from, and what removes it from the counted ones."""
     extension = find_counting_extension(look.server)
-    others: list[tuple[Any, ...]] = []
-    if extension is not None:
-        others = look.server.execute(_OTHER_ENCODINGS.format(schema=extension.schema), (extension.schema,)).fetchall()
+    schema = extension.schema if extension else "public"
+    others = look.server.execute(_OTHER_ENCODINGS.format(schema=schema), (schema,)).fetchall()
     resets = " ".join(reset for reset, _ in others)
     discarded = f"{resets} discards what was counted in database {', '.join(name for _, name in others)}"
+    of_dropped = f"SELECT {schema}.pg_stat_statements_reset(); discards all counts: the other database was dropped"
     return Unseen(
         what="texts of statements, and which of them is the claim",
         why=f"a statement of another database is in an encoding that this database cannot show: {error}",
-        remedy=discarded if others else "SELECT pg_stat_statements_reset(); discards all counts: the other database was dropped",
+        remedy=discarded if others else of_dropped,
     )
 
 
