@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
-LONGEST_FIRST = ("tests/pipeline/", "tests/end_to_end/", "tests/integration/")
+LONGEST_FIRST = ("tests/pipeline/", "tests/end_to_end/", "tests/integration/", "tests/security/")
 _TOGETHER = "tests/pipeline/"
 _START_S = 60.0
 _END_S = 120.0
