@@ -25,7 +25,7 @@ class OtherUser:
     uid: int
     gid: int
 
-    def run(self, command: Sequence[str | Path], *, input: str | None = None) -> subprocess.CompletedProcess[str]:
+    def run(self, command: Sequence[str | Path], *, standard_input: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command of the system as this user, in ``/``; a failure is the command's exit code, not an exception."""
         return subprocess.run(
             command,
@@ -34,7 +34,7 @@ class OtherUser:
             extra_groups=[],
             cwd="/",
             env={"PATH": "/usr/bin:/bin"},
-            input=input,
+            input=standard_input,
             capture_output=True,
             text=True,
             check=False,
