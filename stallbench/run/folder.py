@@ -96,7 +96,10 @@ def create_run_folder(scenario: Scenario, runs: Path, *, is_latest: bool = True)
 
 
 def create_folder(runs: Path, *parts: str | None) -> Path:
-    """Make a new folder below ``runs`` and return it, named by the time and ``parts``; raises as `create_run_folder` does."""
+    """Make a new folder below ``runs``, which only this user can enter, and return it, named by the time and ``parts``.
+
+    Raises as `create_run_folder` does.
+    """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     with _creation_errors(runs):
         return _make_new(runs, "-".join(part for part in (stamp, *parts) if part))
@@ -180,7 +183,7 @@ def _make_new(runs: Path, name: str) -> Path:
     for suffix in ("", *(f"-{n}" for n in range(2, 100))):
         path = runs / f"{name}{suffix}"
         try:
-            path.mkdir()
+            path.mkdir(mode=0o700)
         except FileExistsError:
             continue
         return path
