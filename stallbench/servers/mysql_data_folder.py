@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from stallbench.servers.data_folder_templates import copy_folder, hash_program, keep_as_template
+from stallbench.servers.data_folder_templates import hash_program, keep_as_template, unpack_template
 from stallbench.setup.components import CACHE
 
 _IDENTITY = "auto.cnf"
@@ -22,9 +22,9 @@ def create_data_folder(program: Path, data: Path, initialise: Callable[[], None]
 
     ``data``: does not exist yet. Raises what ``initialise`` raises.
     """
-    template = CACHE / "mysql-data" / hash_program(program, os.geteuid())
+    template = CACHE / "mysql-data" / f"{hash_program(program, os.geteuid())}.tar"
     data.parent.mkdir(parents=True, exist_ok=True)
-    if copy_folder(template, data):
+    if unpack_template(template, data):
         return
     data.mkdir()
     initialise()

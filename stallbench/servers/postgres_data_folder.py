@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from stallbench.servers.data_folder_templates import copy_folder, hash_program, keep_as_template
+from stallbench.servers.data_folder_templates import hash_program, keep_as_template, unpack_template
 from stallbench.servers.postgres import USER, PostgresInstallation
 from stallbench.setup.components import CACHE
 
@@ -25,7 +25,7 @@ def create_data_folder(installation: PostgresInstallation, data: Path, password:
         _initialise(installation, data, password, *arguments)
         return
     template = _name_template(installation)
-    if not copy_folder(template, data):
+    if not unpack_template(template, data):
         _initialise(installation, data, password)
         keep_as_template(data, template)
         return
@@ -33,11 +33,11 @@ def create_data_folder(installation: PostgresInstallation, data: Path, password:
 
 
 def _name_template(installation: PostgresInstallation) -> Path:
-    """Return the folder of the template for this program, user and time zone."""
+    """Return the file of the template for this program, user and time zone."""
     # By its number: in another container that shares the cache, the user of this name may have another one.
     owner = pwd.getpwnam(installation.user).pw_uid if installation.user else os.geteuid()
     key = hash_program(installation.programs.bin_dir / "postgres", owner, _TIME_ZONE.resolve())
-    return CACHE / "initdb" / f"{installation.programs.major}-{key}"
+    return CACHE / "initdb" / f"{installation.programs.major}-{key}.tar"
 
 
 def _set_password(installation: PostgresInstallation, data: Path, password: SecretStr) -> None:
