@@ -196,6 +196,7 @@ def _join_by_statement(findings: Iterable[Finding]) -> list[Finding]:
             because=next((one.because for one in group if one.because), ""),
             where=next((one.where for one in group if one.where), ""),
             caution=next((one.caution for one in group if one.caution), ""),
+            other_ways=tuple(dict.fromkeys(way for one in group for way in one.other_ways)),
         )
         for group in groups.values()
     ]

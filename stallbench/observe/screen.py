@@ -127,10 +127,14 @@ def _finding(finding: Finding) -> RenderableType:
         lines.append(Text(f"{finding.because[0].upper()}{finding.because[1:]}."))
     if finding.statement:
         where = f" ({finding.where})" if finding.where else ""
-        label = "To end it" if "FROM pg_stat_activity" not in finding.statement else "To find it"
+        label = "To find it" if finding.only_shows else "To end it"
         lines.append(Text.assemble((f"{label}{where}: ", "dim"), (finding.statement, "bold cyan")))
     if finding.caution:
         lines.append(Text(f"  which {finding.caution}", style="dim"))
+    for way in finding.other_ways:
+        where = f" ({way.where})" if way.where else ""
+        lines.append(Text.assemble((f"Or{where}: ", "dim"), (way.statement, "bold cyan")))
+        lines.append(Text(f"  which {way.caution}", style="dim"))
     table.add_row(Text(f" {finding.severity.name} ", style=_STYLES[finding.severity]), Group(*lines))
     return table
 

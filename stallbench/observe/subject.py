@@ -22,6 +22,18 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One way to end a problem."""
+
+    statement: str = ""
+    """The SQL statement; the user executes it, never the bench. Empty if no statement ends the problem."""
+    where: str = ""
+    """Where to execute it, if not on the observed database."""
+    caution: str = ""
+    """What else the statement does, as the end of a sentence that begins with 'which'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that a look at the server found."""
 
@@ -40,6 +52,10 @@ class Finding:
     """Where to execute it, if not on the observed database."""
     caution: str = ""
     """What else the statement does."""
+    only_shows: bool = False
+    """Whether the statement ends nothing, but shows what to end."""
+    other_ways: tuple[Remedy, ...] = ()
+    """Other ways to end it, each with its own consequence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 from stallbench.observe.observer import Observation
@@ -28,6 +29,7 @@ def record_state(state: str, truth: str, observation: Observation) -> None:
             "statement": one.statement,
             "where": one.where,
             "caution": one.caution,
+            "other_ways": [asdict(way) for way in one.other_ways],
         }
         for one in observation.findings
     ]

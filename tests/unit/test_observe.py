@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.postgres.horizon import judge_holder
 from stallbench.observe.screen import list_changes, render
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
 
 
 def holder(kind: str = "backend", **values: object) -> Holder:
@@ -145,6 +146,26 @@ def test_the_worst_finding_is_at_the_top_of_the_page_and_its_statement_is_whole(
     assert "[it] is bad" in text.splitlines()[2]
     assert statement.replace(" ", "") in "".join(text.split()), "broken at spaces only, so it can be copied"
     assert text.index("CRITICAL") < text.index("NOTE")
+
+
+def test_each_way_to_end_a_finding_is_shown_with_its_consequence() -> None:
+    cancel = Remedy(statement="SELECT pg_cancel_backend(8);", caution="ends its ALTER TABLE")
+    shown = Finding(
+        severity=Severity.CRITICAL,
+        subject="a",
+        about="7",
+        sentence="It blocks.",
+        statement="SELECT pg_terminate_backend(7);",
+        caution="rolls its transaction back",
+        other_ways=(cancel,),
+    )
+    console = Console(width=100, record=True, force_terminal=False)
+    with console.capture() as capture:
+        console.print(render(observed(shown, replace(shown, about="8", only_shows=True))))
+    lines = [" ".join(line.split()) for line in capture.get().splitlines()]
+    ways = ["which rolls its transaction back", "Or: SELECT pg_cancel_backend(8);", "which ends its ALTER TABLE"]
+    assert lines[3:7] == ["To end it: SELECT pg_terminate_backend(7);", *ways]
+    assert lines[9:13] == ["To find it: SELECT pg_terminate_backend(7);", *ways]
 
 
 def test_a_report_without_findings_is_an_all_clear_only_if_everything_can_be_seen() -> None:

@@ -150,6 +150,7 @@ def judge_holder(
         statement=statement,
         where=where,
         caution=caution,
+        only_shows=not _names_it(holder),
     )
 
 
