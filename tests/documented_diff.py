@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -18,33 +20,32 @@ PAGES = tuple(sorted(path.name for path in (PROJECT / "docs").glob("add-a-*.md")
 
 def read_added_lines(page: str) -> dict[str, str]:
     """Return what the diff in ``docs/<page>`` adds to each file, by the file's path."""
-    return {file: _join(lines, "+") for file, lines in _read_parts(page).items()}
+    return {file: "".join(f"{line[1:]}\n" for line in lines if line.startswith("+")) for file, lines in _read_parts(page).items()}
 
 
-def apply_diff(page: str, project: Path) -> None:
-    """Apply the diff in ``docs/<page>`` to a copy of the project. A part with context is for a file that has these lines, once."""
-    for file, lines in _read_parts(page).items():
-        path, before, after = project / file, _join(lines, " "), _join(lines, " +")
-        if not before:
-            assert not path.exists(), f"the diff in docs/{page} makes {file}, which exists"
-            path.write_text(after)
-            continue
-        text = path.read_text()
-        # The page with the diff has the same lines in it, each behind a space.
-        found = list(re.finditer(rf"^{re.escape(before)}", text, re.MULTILINE))
-        assert len(found) == 1, f"{file} has the context of the diff in docs/{page} {len(found)} times; expected once"
-        path.write_text(text[: found[0].start()] + after + text[found[0].end() :])
+PROGRAMS = {"git": ("git", "apply"), "patch": ("patch", "--strip=1", "--fuzz=0", "--no-backup-if-mismatch")}
+"""What a reader applies a diff with."""
+
+
+def apply_diff(page: str, project: Path, program: str = "git") -> None:
+    """Apply the diff in ``docs/<page>`` to a copy of the project, with one of `PROGRAMS`."""
+    # Where the copy is within a clone, git would look for the files there.
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(project.resolve().parent)}
+    ended = subprocess.run(
+        PROGRAMS[program], cwd=project, input=_read_diff(page), env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, f"docs/{page}: {ended.stdout}{ended.stderr}"
+
+
+def _read_diff(page: str) -> str:
+    (diff,) = re.findall(r"```diff\n(.*?)```", (PROJECT / "docs" / page).read_text(), re.DOTALL)
+    return str(diff)
 
 
 def _read_parts(page: str) -> dict[str, list[str]]:
     """Return the lines of each part of the diff after its header, with their first character, by the file's path."""
-    (diff,) = re.findall(r"```diff\n(.*?)```", (PROJECT / "docs" / page).read_text(), re.DOTALL)
-    parts = re.findall(r"^\+\+\+ b/(\S+)\n@@[^\n]*\n(.*?)(?=^diff |\Z)", diff, re.DOTALL | re.MULTILINE)
+    parts = re.findall(r"^\+\+\+ b/(\S+)\n@@[^\n]*\n(.*?)(?=^diff |\Z)", _read_diff(page), re.DOTALL | re.MULTILINE)
     return {file: lines.splitlines() for file, lines in parts}
-
-
-def _join(lines: list[str], kinds: str) -> str:
-    return "".join(f"{line[1:]}\n" for line in lines if line[:1] in kinds)
 
 
 def load_module(file: str, code: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:

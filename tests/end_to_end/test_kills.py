@@ -50,17 +50,23 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(
     re-execution after a kill no reason. A worker that a fault had paused is gone, too.
     """
     faults = 'phases.longtx.faults=[{kind="kill",on="worker-1",every="1s",replace_after="100ms"},{kind="pause",on="worker-2"}]'
-    running = bench.start("run", "longtx", *short(faults, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
+    running = bench.start("run", "longtx", *short(faults, "phases.longtx.longrunners=[]", "phases.longtx.duration=1h"))
     record = bench.wait_for_phase("longtx")
-    assert [injection["verified_ns"] for injection in record["injections"]] == [None, None]
     (paused,) = [psutil.Process(process["pid"]) for process in record["processes"] if process["name"] == "worker-2"]
 
     def find_replacements() -> list[Path]:
         return list(bench.folder().glob("events/worker-1-*.csv"))
 
-    replacements = wait_for(find_replacements, "a job of a replacement", 60)
-    wait_for(lambda: paused.status() == psutil.STATUS_STOPPED, "the pause", 30)
-    time.sleep(2 + random.Random(0).uniform(0, 3))  # the record follows within a second
+    replacements = wait_for(find_replacements, "a job of a replacement")
+    wait_for(lambda: paused.status() == psutil.STATUS_STOPPED, "the pause")
+
+    def find_recorded() -> bool:
+        record = bench.record()
+        is_verified = all(injection["verified_ns"] for injection in record["injections"])
+        return is_verified and {path.stem for path in replacements} <= {process["name"] for process in record["processes"]}
+
+    wait_for(find_recorded, "the faults and the replacement in the record, while the run goes on,")
+    time.sleep(random.Random(0).uniform(0, 3))
     running.kill()
     running.communicate()
     assert running.returncode == -signal.SIGKILL
@@ -127,10 +133,10 @@ def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_cl
 @pytest.mark.long
 def test_a_bench_that_is_terminated_during_a_pause_leaves_no_paused_worker(bench: Bench) -> None:
     pause = 'phases.longtx.faults=[{kind="pause", on="workers"}]'
-    running = bench.start("run", "longtx", *short(pause, "phases.longtx.longrunners=[]", "phases.longtx.duration=60s"))
+    running = bench.start("run", "longtx", *short(pause, "phases.longtx.longrunners=[]", "phases.longtx.duration=1h"))
     record = bench.wait_for_phase("longtx")
     workers = [psutil.Process(process["pid"]) for process in record["processes"] if process["role"] == "worker"]
-    wait_for(lambda: {worker.status() for worker in workers} == {psutil.STATUS_STOPPED}, "the beginning of the pause", 30)
+    wait_for(lambda: {worker.status() for worker in workers} == {psutil.STATUS_STOPPED}, "the beginning of the pause")
     running.terminate()
     running.communicate(timeout=120)
     assert running.returncode == 130

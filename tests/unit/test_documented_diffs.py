@@ -12,21 +12,26 @@ from pathlib import Path
 import pytest
 
 from stallbench import PROJECT
-from tests.documented_diff import PAGES, apply_diff, read_added_lines
+from tests.documented_diff import PAGES, PROGRAMS, apply_diff, read_added_lines
 
 LINKED = (".venv", ".cache")
 """What the copy of the project shares with it."""
 NOT_COPIED = shutil.ignore_patterns(*LINKED, ".git", "__pycache__", ".*_cache", "runs", "build", "dist", "*.egg-info")
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("page", PAGES)
-def test_a_diff_fits_the_files_that_it_changes(page: str, tmp_path: Path) -> None:
+def test_a_reader_can_apply_a_diff(page: str, program: str, tmp_path: Path) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not on this machine")
     text = (PROJECT / "docs" / page).read_text()
     for file in read_added_lines(page):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         if f"+++ b/{file}\n@@ -0,0" not in text:
             shutil.copy(PROJECT / file, tmp_path / file)
-    apply_diff(page, tmp_path)
+    apply_diff(page, tmp_path, program)
+    for file, added in read_added_lines(page).items():
+        assert added in (tmp_path / file).read_text(), file
     for file, length in re.findall(r"^\+\+\+ b/(\S+)\n@@ -0,0 \+1,(\d+) @@$", text, re.MULTILINE):
         assert (file, len((tmp_path / file).read_text().splitlines())) == (file, int(length))
 
