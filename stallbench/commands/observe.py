@@ -29,6 +29,9 @@ def observe(
     once: Annotated[
         bool, typer.Option("--once", help="Read the server twice, two seconds apart, print one report, and end.")
     ] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Show all figures that were read, too, not only what is wrong and each queue in a line.")
+    ] = False,
     every: Annotated[
         str,
         typer.Option(
@@ -92,6 +95,7 @@ def observe(
 
         stallbench observe --dsn postgresql://reader@db.test/app
         stallbench observe --dsn postgresql://reader@db.test/app --once
+        stallbench observe --dsn postgresql://reader@db.test/app --once --all
         stallbench observe --dsn postgresql://reader@db.test/app --dsn replica1=postgresql://reader@db2.test/app --table public.my_jobs
         stallbench observe --dsn postgresql://reader@db.test/app --for 10m --report
         stallbench observe --dsn postgresql://reader@db.test/app --for 1m --expect queue.toml
@@ -107,6 +111,7 @@ def observe(
         tables=table or [],
         log=log,
         once=once,
+        shows_all=all_,
         for_=for_,
         report=report,
         expect=expect,

@@ -115,7 +115,7 @@ def observe_once(options: ObserveOptions) -> None:
         ongoing.observer.close()
     if observation.gone:
         raise NotCarriedOutError(f"the connection to the server was lost: {observation.gone}")
-    ObserveScreen().print(observation)
+    ObserveScreen(shows_all=options.shows_all).print(observation)
 
 
 def observe_continuously(options: ObserveOptions) -> Path | None:
@@ -131,7 +131,7 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
             record = stack.enter_context(_recorded(ongoing)) if options.is_recorded else None
             if options.exposure:
                 stack.enter_context(_exposed(ongoing, record))
-            screen = stack.enter_context(ObserveScreen())
+            screen = stack.enter_context(ObserveScreen(shows_all=options.shows_all))
             if screen.is_redrawn:
                 screen.show(ongoing.first, "rates follow with the second reading")
             ongoing.continue_until(screen, until_s)

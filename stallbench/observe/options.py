@@ -32,6 +32,8 @@ class ObserveOptions:
     tables: tuple[str, ...]
     log: Path | None
     once: bool
+    shows_all: bool = False
+    """Whether to show all figures, not only the findings."""
     for_s: float | None
     """How long to observe; None: until Ctrl-C."""
     report: bool
@@ -55,6 +57,7 @@ def read_options(
     tables: Sequence[str],
     log: Path | None,
     once: bool,
+    shows_all: bool = False,
     for_: str | None,
     report: bool,
     expect: Path | None,
@@ -92,6 +95,7 @@ def read_options(
         tables=tuple(tables),
         log=log,
         once=once,
+        shows_all=shows_all,
         for_s=for_s,
         report=report,
         expect=read_expectations(expect) if expect else (),

@@ -1,66 +1,88 @@
-"""Shows observations in the terminal: findings first, the worst at the top, then what every subject shows, then what cannot be seen."""
+"""Shows observations in the terminal: each queue in a line, then the findings, the worst first; all figures only if they are asked for.
+
+A statement is on a line of its own that is never broken, so that it can be copied from any terminal and any file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
 from rich import box
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.control import Control
 from rich.padding import Padding
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from stallbench.observe.formatting import format_age
+from stallbench.observe.formatting import capitalize_first, format_age
 from stallbench.observe.observer import Observation
 from stallbench.observe.subject import Finding, Section, Severity, Unseen
 
 _STYLES = {Severity.CRITICAL: "bold white on red", Severity.WARNING: "bold black on yellow", Severity.NOTE: "bold black on cyan"}
 _WIDTH_OF_FILES = 160
+_NAME_WIDTH = max(len(severity.name) for severity in Severity)
+_INDENTATION = _NAME_WIDTH + 3
+_REST = "All figures (holders of the horizon, tables, locks, statements, replication, connections): add --all."
 
 
 class ObserveScreen:
     """Redraws the report on a terminal. Elsewhere (a file, a CI log) it prints the first report, then what changes."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        """Print to ``console``; to standard output if it is None."""
+    def __init__(self, console: Console | None = None, *, shows_all: bool = False) -> None:
+        """Print to ``console``; to standard output if it is None. ``shows_all``: all figures, too, not only the findings."""
         self._console = console or Console(highlight=False)
         if not self._console.is_terminal:
             self._console.width = max(self._console.width, _WIDTH_OF_FILES)
-        self._live: Live | None = None
+        self._shows_all = shows_all
+        self.is_redrawn = False
+        """Whether a report that is shown can be replaced by the next."""
         self._last: Observation | None = None
         self._gone = ""
 
-    @property
-    def is_redrawn(self) -> bool:
-        """Whether a report that is shown can be replaced by the next."""
-        return self._live is not None
-
     def __enter__(self) -> Self:
         if self._console.is_terminal:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
-            self._live.start()
+            self.is_redrawn = True
+            self._console.set_alt_screen(True)
+            self._console.show_cursor(False)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
-        if self._live:
-            self._live.stop()
+        if self.is_redrawn:
+            self._console.show_cursor(True)
+            self._console.set_alt_screen(False)
             if self._last:
-                self._console.print(render(self._last))
+                self.print(self._last)
 
     def show(self, observation: Observation, footer: str = "") -> None:
         """Show one observation."""
-        if self._live:
-            self._live.update(Group(render(observation), Text(footer, style="dim")), refresh=True)
+        if self.is_redrawn:
+            self._draw(render(observation, shows_all=self._shows_all), footer)
         elif self._last is None:
-            self._console.print(render(observation))
+            self.print(observation)
         else:
             for line in self._list_changes(observation):
                 self._console.print(Text(line), soft_wrap=True)
         self._last = observation if not observation.gone or self._last is None else self._last
         self._gone = observation.gone
+
+    def _draw(self, report: RenderableType, footer: str) -> None:
+        """Replace what the terminal shows, as far as its lines reach."""
+        width, height = self._console.size
+        shown, left = list[Segment](), height - 1
+        lines = list(Segment.split_lines(self._console.render(report)))
+        for number, line in enumerate(lines):
+            left -= max(1, -(-Segment.get_line_length(line) // width))
+            if left < 0:
+                footer = f"{len(lines) - number} more lines do not fit; {footer}"
+                break
+            shown += [*line, Segment.line()]
+        self._console.control(Control.home(), Control.clear())
+        self._console.print(
+            Segments(shown), Text(footer, style="dim", no_wrap=True, overflow="ellipsis"), end="", sep="", crop=False
+        )
 
     def _list_changes(self, now: Observation) -> list[str]:
         assert self._last is not None, "the first report has been printed"
@@ -72,30 +94,33 @@ class ObserveScreen:
 
     def print(self, observation: Observation) -> None:
         """Print one whole report."""
-        self._console.print(render(observation))
+        self._console.print(render(observation, shows_all=self._shows_all), crop=False)
 
 
-def render(observation: Observation) -> RenderableType:
-    """Return the whole report."""
-    parts: list[RenderableType] = [_head(observation), Text()]
+def render(observation: Observation, *, shows_all: bool = False) -> RenderableType:
+    """Return the report. Print it without cropping: the lines of statements may be longer than the terminal is wide."""
+    parts: list[RenderableType] = [_head(observation)]
     if observation.gone:
-        parts.append(Text.assemble((" GONE ", _STYLES[Severity.CRITICAL]), f" The server cannot be read: {observation.gone}"))
-        return Group(*parts)
+        gone = Text.assemble((" GONE ", _STYLES[Severity.CRITICAL]), f" The server cannot be read: {observation.gone}")
+        return Group(*parts, Text(), gone)
+    parts += [*(Text(line) for section in observation.sections for line in section.summary), Text()]
+    unseen = [one for one in observation.unseen if one.could_change_the_answer or shows_all]
     if not observation.findings:
-        parts += [_nothing_found(observation), Text()]
+        parts += [_nothing_found(unseen), Text()]
     for finding in observation.findings:
-        parts += [_finding(finding), Text()]
+        parts += [*_finding(finding), Text()]
     for section in observation.sections:
-        parts += [_section(section), Text()]
-    if observation.unseen:
-        parts += [Text("Cannot see", style="bold"), *(Padding(_unseen(one), (0, 0, 0, 2)) for one in observation.unseen)]
-    return Group(*parts)
+        if shows_all and not section.says_nothing:
+            parts += [_section(section), Text()]
+    if unseen:
+        parts += [Text("Cannot see", style="bold"), *(part for one in unseen for part in _unseen(one)), Text()]
+    return Group(*parts[:-1] if shows_all else (*parts, Text(_REST, style="dim")))
 
 
-def _nothing_found(observation: Observation) -> Text:
-    """Return the headline of a report without findings, which is no all-clear if something cannot be seen."""
+def _nothing_found(unseen: list[Unseen]) -> Text:
+    """Return the headline of a report without findings, which is no all-clear if something that could be the cause cannot be seen."""
     nothing = "Nothing that would slow a queue down was found"
-    if not observation.unseen:
+    if not unseen:
         return Text(f"{nothing}.", style="bold green")
     return Text(f"{nothing}, but not everything can be seen; the last lines say what is missing.", style="bold yellow")
 
@@ -118,25 +143,37 @@ def _head(observation: Observation) -> Text:
     return Text.assemble((observation.title or "stallbench observe", "bold"), (f"   {observation.at:%H:%M:%S} UTC{took}", "dim"))
 
 
-def _finding(finding: Finding) -> RenderableType:
+def _finding(finding: Finding) -> Iterator[RenderableType]:
+    """Yield what is wrong and what that means beside the severity; the statement that ends it, and what else it does, below."""
     table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(ratio=1)
-    lines = [Text(finding.sentence, style="bold" if finding.severity is Severity.CRITICAL else "")]
+    table.add_column(no_wrap=True, width=_INDENTATION - 1)
+    table.add_column()
+    sentence = Text(finding.sentence, style="bold" if finding.severity is Severity.CRITICAL else "")
+    table.add_row(Text(f" {finding.severity.name} ", style=_STYLES[finding.severity]), sentence)
+    yield table
     if finding.because:
-        lines.append(Text(f"{finding.because[0].upper()}{finding.because[1:]}."))
+        yield _indented(f"{capitalize_first(finding.because)}.")
     if finding.statement:
-        where = f" ({finding.where})" if finding.where else ""
-        label = "To find it" if finding.only_shows else "To end it"
-        lines.append(Text.assemble((f"{label}{where}: ", "dim"), (finding.statement, "bold cyan")))
-    if finding.caution:
-        lines.append(Text(f"  which {finding.caution}", style="dim"))
+        yield from _way("To find it" if finding.only_shows else "To end it", finding.statement, finding.where, finding.caution)
     for way in finding.other_ways:
-        where = f" ({way.where})" if way.where else ""
-        lines.append(Text.assemble((f"Or{where}: ", "dim"), (way.statement, "bold cyan")))
-        lines.append(Text(f"  which {way.caution}", style="dim"))
-    table.add_row(Text(f" {finding.severity.name} ", style=_STYLES[finding.severity]), Group(*lines))
-    return table
+        yield from _way("Or", way.statement, way.where, way.caution)
+
+
+def _way(label: str, statement: str, where: str, caution: str) -> Iterator[RenderableType]:
+    yield _indented(f"{label}{f' ({where})' if where else ''}:", "dim")
+    if statement:
+        yield _statement(statement)
+    if caution:
+        yield _indented(f"which {caution}" if statement else caution, "dim")
+
+
+def _indented(text: str, style: str = "") -> Padding:
+    return Padding(Text(text, style=style), (0, 0, 0, _INDENTATION), expand=False)
+
+
+def _statement(text: str) -> Text:
+    """Return a line that is never broken. A terminal that is too narrow shows it in two, and copies it as one."""
+    return Text(f"{'':{_INDENTATION}}{text}", style="bold cyan", no_wrap=True, overflow="ignore")
 
 
 def _section(section: Section) -> RenderableType:
@@ -149,7 +186,7 @@ def _section(section: Section) -> RenderableType:
         for row in section.rows:
             table.add_row(*(Text(value) for value in row))
         parts.append(table)
-    parts += [Padding(Text(sentence), (0, 0, 0, 2)) for sentence in section.sentences]
+    parts += [Padding(Text(sentence), (0, 0, 0, 2), expand=False) for sentence in section.sentences]
     return Group(*parts)
 
 
@@ -160,9 +197,10 @@ def _are_figures(values: Iterable[str]) -> bool:
     )
 
 
-def _unseen(one: Unseen) -> Text:
-    remedy = (f"  To see it: {one.remedy}", "cyan") if one.remedy else ""
-    return Text.assemble(f"{one.what}: {one.why}.", remedy)
+def _unseen(one: Unseen) -> Iterator[RenderableType]:
+    yield Padding(Text(f"{one.what}: {one.why}." + (" To see it:" if one.remedy else "")), (0, 0, 0, 1), expand=False)
+    if one.remedy:
+        yield _statement(one.remedy)
 
 
 def describe_pace(pause_s: float) -> str:

@@ -65,6 +65,8 @@ class Unseen:
     what: str
     why: str
     remedy: str = ""
+    could_change_the_answer: bool = True
+    """Whether what slows the queue down could be among it. If not, only a report of all figures names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,10 @@ class Section:
     rows: tuple[tuple[str, ...], ...] = ()
     sentences: tuple[str, ...] = ()
     """Below the table, or in its place."""
+    summary: tuple[str, ...] = ()
+    """What a report of the findings alone has of it, in a line each."""
+    says_nothing: bool = False
+    """Whether it says only that nothing is there, or far off: no report shows it."""
     findings: tuple[Finding, ...] = ()
     unseen: tuple[Unseen, ...] = ()
 

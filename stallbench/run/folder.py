@@ -9,18 +9,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE
-from stallbench.scenario.locust_bounds import LOCUST_FOLDER
-from stallbench.scenario.model import Scenario
 from stallbench.storage.address import AnyPath, address_errors, open_address
+
+if TYPE_CHECKING:
+    from stallbench.scenario.model import Scenario
 
 _RUNS = Path("reports", "runs")
 RUNS = _RUNS if IS_WHEEL else PROJECT / _RUNS
 """Where runs are kept by default: an installed bench keeps them below the working directory."""
 _LATEST = "latest"
+LOCUST_FOLDER = "locust"
+"""The folder of Locust's own results, in a run's folder."""
 COMPARISON = "comparison.json"
 """The file that identifies the folder of a comparison, as ``run.json`` identifies that of a run."""
 SOAK = "soak.json"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from stallbench.scenario.locust_bounds import LOCUST_FAILS, LOCUST_FOLDER
+from stallbench.run.folder import LOCUST_FOLDER
+from stallbench.scenario.locust_bounds import LOCUST_FAILS
 from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import Check, Finding, RunTables
 

@@ -162,7 +162,7 @@ def test_the_wheel_observes_a_server(from_wheel: Installed, tmp_path: Path) -> N
         server = started.cluster.server("primary").direct
         from_wheel.environment[PASSWORD_VARIABLE] = server.password.get_secret_value()
         dsn = f"postgresql://{server.user}@{server.host}:{server.port}/{server.database}"
-        assert "Who holds the horizon" in from_wheel.stallbench("observe", "--dsn", dsn, "--once")
+        assert "read-only as" in from_wheel.stallbench("observe", "--dsn", dsn, "--once")
 
 
 @pytest.mark.long

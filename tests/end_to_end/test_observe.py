@@ -80,7 +80,7 @@ def test_one_report_is_printed_and_the_password_is_not(
     monkeypatch.setenv("PGPASSWORD", password)
     done = run_here("observe", "--dsn", address_of(server), "--once")
     assert done.returncode == 0, done.stderr
-    assert "Who holds the horizon" in done.stdout
+    assert "add --all" in done.stdout
     assert f"read-only as {server.user}" in done.stdout
     assert password not in done.stdout + done.stderr
 
@@ -100,7 +100,7 @@ def test_in_a_file_changes_follow_the_first_report_until_it_is_stopped(server: E
     assert process.stdout is not None
     try:
         for line in process.stdout:
-            if "Wraparound" in line:
+            if "add --all" in line:
                 break
         with connect(server, "application") as connection:
             connection.execute("SELECT pg_create_physical_replication_slot('left_behind', true)")

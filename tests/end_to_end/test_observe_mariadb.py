@@ -31,7 +31,7 @@ def test_a_mariadb_server_is_reported_and_judged(run_here: RunHere, monkeypatch:
         with queue.connection.cursor() as cursor:
             cursor.execute("GRANT SELECT, PROCESS ON *.* TO reader@'127.0.0.1' IDENTIFIED BY 'secret'")
         address = f"mariadb://reader@{endpoint.host}:{endpoint.port}/{endpoint.database}"
-        done = run_here("observe", "--dsn", address, "--once")
+        done = run_here("observe", "--dsn", address, "--once", "--all")
         assert done.returncode == 0, done.stderr
         assert "Who holds purge back" in done.stdout
         arguments = ("--dsn", address, "--for", "4s", "--every", "1s", "--expect", str(expectations))

@@ -163,9 +163,10 @@ def test_each_way_to_end_a_finding_is_shown_with_its_consequence() -> None:
     with console.capture() as capture:
         console.print(render(observed(shown, replace(shown, about="8", only_shows=True))))
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
-    ways = ["which rolls its transaction back", "Or: SELECT pg_cancel_backend(8);", "which ends its ALTER TABLE"]
-    assert lines[3:7] == ["To end it: SELECT pg_terminate_backend(7);", *ways]
-    assert lines[9:13] == ["To find it: SELECT pg_terminate_backend(7);", *ways]
+    end, instead = ["SELECT pg_terminate_backend(7);", "which rolls its transaction back"], ["SELECT pg_cancel_backend(8);"]
+    ways = [*end, "Or:", *instead, "which ends its ALTER TABLE"]
+    assert lines[3:9] == ["To end it:", *ways]
+    assert lines[11:17] == ["To find it:", *ways]
 
 
 def test_a_report_without_findings_is_an_all_clear_only_if_everything_can_be_seen() -> None:

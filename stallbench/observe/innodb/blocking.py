@@ -115,6 +115,7 @@ class InnoDBBlockingSubject(Subject):
                 for one in blocked
             ),
             sentences=tuple(sentences),
+            says_nothing=not blocked and not metadata_waits and not deadlocks,
             findings=tuple(findings),
             unseen=tuple(unseen),
         )

@@ -49,7 +49,8 @@ class InnoDBReplicationSubject(Subject):
         with look.server.cursor() as cursor:
             status = read_replica_status(cursor)
         if not status:
-            return Section(title="Replication", sentences=("This server is not a replica; observe a replica to see its delay.",))
+            sentence = "This server is not a replica; observe a replica to see its delay."
+            return Section(title="Replication", sentences=(sentence,), says_nothing=True)
         receives, applies = status.get("replica_io_running"), status.get("replica_sql_running")
         behind_s = status.get("seconds_behind_source")
         error = status.get("last_sql_error") or status.get("last_io_error") or ""

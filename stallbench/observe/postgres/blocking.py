@@ -75,6 +75,7 @@ class BlockingSubject(Subject):
             columns=("session", "waits", "for", "blocked by", "statement") if rows else (),
             rows=rows,
             sentences=(*(() if rows else ("No session waits for a lock.",)), f"{counted}."),
+            says_nothing=not rows and not deadlocks,
             findings=tuple(findings),
         )
 

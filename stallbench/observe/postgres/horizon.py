@@ -82,6 +82,7 @@ class HorizonSubject(Subject):
             columns=("holder", "since", "age", "transactions", "how", "statement that ends it"),
             rows=tuple(rows),
             sentences=(f"and {more} more",) if more else () if rows else (f"No transaction{seen} is older than a second.",),
+            says_nothing=not rows,
             findings=tuple(
                 judge_holder(one, details, prepared, rank)
                 for rank, one in enumerate(holding)

@@ -48,6 +48,7 @@ class NotificationsSubject(Subject):
             sentences=(
                 f"The notification queue is {share}{used}.{waiting} {format_plural(len(stuck), 'client')} not reading{seen}.",
             ),
+            says_nothing=not queue.share and not stuck and not queue.lock_waits,
             findings=tuple(findings),
         )
 

@@ -86,6 +86,7 @@ class OperationsSubject(Subject):
             columns=("operation", "session", "since", "done") if rows else (),
             rows=tuple(rows),
             sentences=_describe_rest(bool(rows), sees_all=look.known.sees_all),
+            says_nothing=not rows,
             findings=tuple(
                 _judge_waiting(sessions, heads, pid, command, lockers[pid], gids.get(pid), done, total, table)
                 for pid, command, _, _, done, total, table, _ in waiting

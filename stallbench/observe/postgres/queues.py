@@ -27,6 +27,7 @@ _CHECKS_POLICIES = "check_enable_rls"
 TOO_LONG = "the count took too long"
 DROPPED = "the table was dropped"
 NO_TIME = f"a reading counts for at most {_COUNTING_S:.0f} s, and the next one continues"
+_MOST_SUMMARIZED = 5
 _BEHIND_S = 60.0
 _FAR_BEHIND_S = 600.0
 
@@ -81,6 +82,7 @@ class QueuesSubject(Subject):
         look.known.queue_names = [table.plain_name for table in self.tables]
         look.known.claim_patterns = patterns
         rows: dict[str, tuple[str, ...]] = {}
+        lines: dict[str, str] = {}
         findings: list[Finding] = []
         unseen = [Unseen(what=f"table {name}", why=self.why_missing, remedy=self.describe_form(name)) for name in self._missing]
         all_counts = {f"table {name}": JobCounts(ready=None, oldest_s=None, why_not=self.why_missing) for name in self._missing}
@@ -92,6 +94,7 @@ class QueuesSubject(Subject):
                 continue
             counts = all_counts[table.title] = self._count(look, table)
             rows[table.name] = self._row(look, table, counts)
+            lines[table.name] = self._summarize(look, table, counts)
             findings += _judge(table, counts)
             if counts.why_not:
                 unseen.append(_explain(look, table, counts))
@@ -121,6 +124,7 @@ class QueuesSubject(Subject):
             columns=("queue", "ready", "change", "oldest ready", "running", "longest", "overdue for rescue") if rows else (),
             rows=tuple(rows[table.name] for table in self.tables if table.name in rows),
             sentences=sentences,
+            summary=_shorten_list([lines[table.name] for table in self.tables if table.name in lines]),
             findings=tuple(findings),
             unseen=tuple(unseen),
         )
@@ -189,16 +193,34 @@ class QueuesSubject(Subject):
             self._searched_s = float("-inf")
         return JobCounts(ready=None, oldest_s=None, why_not=why_not)
 
-    def _row(self, look: Look, table: QueueTable, counts: JobCounts) -> tuple[str, ...]:
-        change = ""
+    def _describe_change(self, look: Look, table: QueueTable, counts: JobCounts) -> str:
+        """Return how fast the number of ready jobs changes; empty if that is not known."""
         last_s, last = self._last.get(table.name, (look.at_s, None))
-        if last and last.ready is not None and counts.ready is not None and look.at_s > last_s:
-            is_exact = max(last.ready, counts.ready) <= MOST_COUNTED
-            change = f"{(counts.ready - last.ready) / (look.at_s - last_s):+,.1f}/s" if is_exact else ""
+        if not last or last.ready is None or counts.ready is None or look.at_s <= last_s:
+            return ""
+        is_exact = max(last.ready, counts.ready) <= MOST_COUNTED
+        return f"{(counts.ready - last.ready) / (look.at_s - last_s):+,.1f}/s" if is_exact else ""
+
+    def _summarize(self, look: Look, table: QueueTable, counts: JobCounts) -> str:
+        """Return a queue's counts as one line."""
+        if counts.ready is None:
+            return f"{table.title}: not counted"
+        change = self._describe_change(look, table, counts)
+        parts = [
+            f"{_at_least(counts.ready, MOST_COUNTED)} ready" + (f" ({change})" if change else ""),
+            f"the oldest for {_oldest(counts)}" if counts.oldest_s is not None else "",
+            f"{_at_least(counts.running, MOST_RUNNING)} running" if counts.running is not None else "",
+            f"the longest for {_at_least_of_running(counts)}{format_age(counts.longest_s)}"
+            if counts.longest_s is not None
+            else "",
+        ]
+        return f"{table.title}: {', '.join(part for part in parts if part)}"
+
+    def _row(self, look: Look, table: QueueTable, counts: JobCounts) -> tuple[str, ...]:
         return (
             table.title,
             _at_least(counts.ready, MOST_COUNTED),
-            change,
+            self._describe_change(look, table, counts),
             _oldest(counts),
             _at_least(counts.running, MOST_RUNNING) if counts.running is not None else "",
             _at_least_of_running(counts) + format_age(counts.longest_s) if counts.longest_s is not None else "",
@@ -254,6 +276,11 @@ def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
         what=f"the jobs of {table.title}",
         why=counts.why_not + (f", more than {COUNT_TIMEOUT_MS} ms" if counts.why_not == TOO_LONG else ""),
     )
+
+
+def _shorten_list(lines: Sequence[str]) -> tuple[str, ...]:
+    left = len(lines) - _MOST_SUMMARIZED
+    return (*lines[:_MOST_SUMMARIZED], *([f"and {format_plural(left, 'more queue')}"] if left > 0 else []))
 
 
 def _at_least(count: int | None, limit: int) -> str:

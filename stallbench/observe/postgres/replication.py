@@ -70,6 +70,7 @@ class ReplicationSubject(Subject):
             columns=("name", "client", "state", "WAL behind or kept", "delay", "") if rows else (),
             rows=tuple(rows),
             sentences=sentences,
+            says_nothing=not rows and not look.known.is_replica,
             findings=tuple(findings),
         )
 

@@ -137,6 +137,7 @@ class StatementsSubject(Subject):
                 what="since when statements have been counted",
                 why=f"the extension pg_stat_statements is still at version {'.'.join(map(str, extension.version))}",
                 remedy=f"ALTER EXTENSION pg_stat_statements UPDATE; in database {look.known.database}",
+                could_change_the_answer=False,
             ),
         )
 

@@ -273,6 +273,7 @@ class TablesSubject(Subject):
                     what="what vacuums before this observation could not remove",
                     why="only the server's log has it",
                     remedy="wait for the next vacuum, or give the log, if it is on this machine: --log FILE",
+                    could_change_the_answer=False,
                 )
             )
         return tuple(unseen)

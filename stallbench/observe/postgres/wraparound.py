@@ -62,4 +62,4 @@ class WraparoundSubject(Subject):
                     caution="reads every table that has old rows",
                 ),
             )
-        return Section(title="Wraparound", sentences=(sentence,), findings=findings)
+        return Section(title="Wraparound", sentences=(sentence,), findings=findings, says_nothing=not findings)
