@@ -23,8 +23,6 @@ _RUNS = Path("reports", "runs")
 RUNS = _RUNS if IS_WHEEL else PROJECT / _RUNS
 """Where runs are kept by default: an installed bench keeps them below the working directory."""
 _LATEST = "latest"
-LOCUST_FOLDER = "locust"
-"""The folder of Locust's own results, in a run's folder."""
 COMPARISON = "comparison.json"
 """The file that identifies the folder of a comparison, as ``run.json`` identifies that of a run."""
 SOAK = "soak.json"
@@ -72,6 +70,8 @@ class RunFolder:
     @property
     def locust(self) -> Path:
         """Folder of Locust's own results; it exists only if Locust may take part."""
+        from stallbench.scenario.locust_bounds import LOCUST_FOLDER  # loads the model of scenarios, which few commands need
+
         return self.path / LOCUST_FOLDER
 
     @property

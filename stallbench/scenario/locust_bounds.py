@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.scenario.model import Scenario
 
+LOCUST_FOLDER = "locust"
+"""The folder of Locust's own results, in a run's folder."""
+
 LOCUST_FAILS = 1
 """Exit code of a Locust process that exceeded a bound."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from stallbench.run.folder import LOCUST_FOLDER
-from stallbench.scenario.locust_bounds import LOCUST_FAILS
+from stallbench.scenario.locust_bounds import LOCUST_FAILS, LOCUST_FOLDER
 from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import Check, Finding, RunTables
 

@@ -41,7 +41,7 @@ NOT_ABOUT_NANOSECONDS = {
         (r'- \{"sqlite"\}|has_server=False', "stallbench/engines/traits.py"),
         (r"\bMOST_(RATE|WORKERS|WORK_S|BACKLOG|PAYLOAD_BYTES) = |\ble=(256|1_048_576)\b", "stallbench/scenario/load_bounds.py"),
         (r'\.kind == "locust"', "stallbench/scenario/sections.py"),
-        (r'/ "locust"|LOCUST_FOLDER = ', "stallbench/run/folder.py"),
+        (r'/ "locust"|LOCUST_FOLDER = ', "stallbench/scenario/locust_bounds.py"),
         (r'discover\([^)]*"stallbench\.|"stallbench\.(starters|adapters|checks)"', "stallbench/discovery.py"),
         (r"RESCUES_PER_EXPIRY = ", "stallbench/queues/postgres_queue.py"),
         (r'"Address already in use"', "stallbench/servers/ports.py"),
