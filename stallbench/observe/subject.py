@@ -107,6 +107,8 @@ class Known:
     """The statement that ends it; empty if it is not known what to end."""
     queue_oids: Sequence[int] = ()
     """The tables of queues, each partition by itself."""
+    without_autovacuum: Sequence[int] = ()
+    """Tables with many dead rows for which autovacuum is switched off, by PostgreSQL's oid."""
     queue_names: Sequence[str] = ()
     """The tables of queues, without schema."""
     claim_patterns: Sequence[re.Pattern[str]] = ()

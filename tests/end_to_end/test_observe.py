@@ -235,7 +235,7 @@ def test_a_server_that_goes_away_before_the_end_does_not_pass(
     process = bench.start("observe", *arguments, environment={"PGPASSWORD": endpoint.password.get_secret_value()})
     try:
         assert process.stdout is not None
-        next(line for line in process.stdout if "Wraparound" in line)
+        next(line for line in process.stdout if "add --all" in line)
         control.process.kill()
     finally:
         out, err = process.communicate(timeout=120)

@@ -103,7 +103,7 @@ def test_a_server_that_goes_away_leaves_no_profile(servers: PrivateServers, tmp_
     arguments = ("--dsn", address(endpoint), "--for", "12s", "--every", "1s", "--record-profile", str(profile))
     process = start(*arguments, password=endpoint.password.get_secret_value())
     assert process.stdout is not None
-    next(line for line in process.stdout if "Wraparound" in line)
+    next(line for line in process.stdout if "add --all" in line)
     control.process.kill()
     out, err = process.communicate(timeout=120)
     assert process.returncode == 3, out + err

@@ -10,6 +10,7 @@ from stallbench.engines.postgres import DRIVER
 from stallbench.observe.address import PRIMARY, ObservedServers
 from stallbench.observe.formatting import format_age
 from stallbench.observe.observer import Observer
+from stallbench.observe.postgres.autovacuum import AutovacuumSubject
 from stallbench.observe.postgres.blocking import BlockingSubject
 from stallbench.observe.postgres.connections import ConnectionsSubject
 from stallbench.observe.postgres.horizon import HorizonSubject
@@ -46,6 +47,7 @@ def make_postgres_observer(
             RightsSubject(),
             HorizonSubject(),
             queues,
+            AutovacuumSubject(),
             TablesSubject(log),
             BlockingSubject(),
             OperationsSubject(),

@@ -196,6 +196,8 @@ class TablesSubject(Subject):
         if table.dead < _MANY_DEAD or table.dead < _MOSTLY_DEAD * (table.live + table.dead):
             return None
         holder = look.known.holder
+        if not holder and table.oid in look.known.without_autovacuum:
+            return None  # what is to blame has been said, with these figures
         vacuumed = (
             f"its last vacuum ended {format_age(table.vacuumed_s)} ago"
             if table.vacuumed_s is not None
