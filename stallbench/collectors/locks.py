@@ -9,6 +9,7 @@ from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_o
 from stallbench.collectors.document import WatchedServer
 from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
+from stallbench.visible_text import raw_of, read_text
 
 _COUNTS = """
 SELECT deadlocks, xact_rollback, conflicts,
@@ -74,7 +75,7 @@ class BlockedSession(NamedTuple):
     @property
     def prepared_gid(self) -> str:
         """The gid of the prepared transaction that blocks; empty if a session does, or if the gid was not found."""
-        return self.blocker_application[len(_PREPARED) :] if self.blocker_pid == 0 else ""
+        return read_text(raw_of(self.blocker_application)[len(_PREPARED) :]) if self.blocker_pid == 0 else ""
 
 
 def read_blocked(connection: Any) -> list[BlockedSession]:

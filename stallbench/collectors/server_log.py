@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from stallbench.visible_text import make_visible
+
 _CHUNK_BYTES = 1 << 20
 
 
@@ -22,7 +24,7 @@ class ServerLog:
         self._inode: int | None = None
 
     def read_lines(self) -> Iterator[str]:
-        """Yield the lines that were written since the last call, without their ends; an incomplete line is left for the next call.
+        """Yield the lines that were written since the last call, without their ends, made visible; an incomplete line is left for the next call.
 
         Raises `OSError` if the log cannot be read, as while it is replaced.
         """
@@ -39,4 +41,4 @@ class ServerLog:
                     self._is_within_line = False
                     del lines[0]
                 for line in lines:
-                    yield line.decode(errors="replace")
+                    yield make_visible(line.decode(errors="replace"))

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
 from stallbench.records.samples import Sample
+from stallbench.visible_text import raw_of
 
 STATEMENTS_FILE = "statements.jsonl"
 """The file in the run's folder that has the text of each sampled statement."""
@@ -57,7 +58,7 @@ class CountingExtension(NamedTuple):
     """The extension ``pg_stat_statements`` of a database. An upgrade of the server leaves it at the version that it was created with."""
 
     schema: str
-    """Quoted where SQL needs it."""
+    """Quoted where SQL needs it, and not made visible."""
     version: list[int]
 
     @property
@@ -69,7 +70,7 @@ class CountingExtension(NamedTuple):
 def find_counting_extension(connection: Any) -> CountingExtension | None:
     """Return the extension; none if the server counts no statements in this database."""
     found = connection.execute(_WHERE_COUNTED).fetchone()
-    return CountingExtension(*found) if found else None
+    return CountingExtension(raw_of(found[0]), found[1]) if found else None
 
 
 def read_statement_counts(connection: Any) -> list[StatementCounts] | None:
@@ -85,7 +86,7 @@ def read_statement_counts(connection: Any) -> list[StatementCounts] | None:
 def read_statement_texts(connection: Any, statements: Sequence[int | str]) -> list[tuple[int | str, str | None]]:
     """Return the text of each statement, without its values; PostgreSQL reads the file with all texts for it."""
     ((schema, _),) = connection.execute(_WHERE_COUNTED).fetchall()
-    rows: list[tuple[int | str, str | None]] = connection.execute(_TEXTS.format(schema=schema), (statements,)).fetchall()
+    rows: list[tuple[int | str, str | None]] = connection.execute(_TEXTS.format(schema=raw_of(schema)), (statements,)).fetchall()
     return rows
 
 

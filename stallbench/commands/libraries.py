@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from stallbench.commands.endings import require_clone
 from stallbench.commands.options import RunsOption
+from stallbench.console import VisibleConsole
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.run.folder import RUNS
 
@@ -34,7 +34,7 @@ def list_libraries(context: typer.Context) -> None:
     from stallbench.libraries.installation import find_missing_requirement, is_installed
     from stallbench.libraries.settings import format_settings
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = VisibleConsole(highlight=False, soft_wrap=True)
     for name, library in find_libraries().items():
         state = "installed" if is_installed(library) else "not installed"
         engines = ", ".join(library.engines)

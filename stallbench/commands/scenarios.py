@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
 
 from stallbench.commands.options import ScenarioArgument, SetOption, VariantOption
+from stallbench.console import VisibleConsole
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -28,7 +28,7 @@ def list_() -> None:
     """
     from stallbench.scenario.file import read_all_scenarios
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = VisibleConsole(highlight=False, soft_wrap=True)
     for scenario, variants in read_all_scenarios():
         console.print(f"[bold]{scenario.name}[/bold]  {escape(scenario.summary)}")
         for variant, summary in variants.items():

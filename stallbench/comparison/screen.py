@@ -23,6 +23,7 @@ from stallbench.comparison.notes import find_notes
 from stallbench.comparison.record import ComparisonRecord
 from stallbench.comparison.regressions import print_regressions
 from stallbench.comparison.results import Results
+from stallbench.console import VisibleConsole
 from stallbench.run.view import TABLE_WIDTH
 
 _VARIANTS_PER_TABLE = 5
@@ -65,8 +66,8 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
 
 
 def _make_console() -> Console:
-    console = Console(highlight=False)
-    return Console(highlight=False, width=min(console.width, TABLE_WIDTH) if console.is_terminal else TABLE_WIDTH)
+    console = VisibleConsole(highlight=False)
+    return VisibleConsole(highlight=False, width=min(console.width, TABLE_WIDTH) if console.is_terminal else TABLE_WIDTH)
 
 
 def _ranking(results: Results) -> Table:

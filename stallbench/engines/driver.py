@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from stallbench.records.endpoint import Endpoint
+from stallbench.visible_text import make_visible
 
 CONNECT_TIMEOUT_S = 10
 """Time limit for opening a connection."""
@@ -70,5 +71,5 @@ class Driver(ABC):
         return self.errors[0](f"{code}: {message}" if code else message)
 
     def describe(self, error: Exception) -> str:
-        """Return the error in one line."""
-        return " ".join(str(error).split()) or type(error).__name__
+        """Return the error in one line, made visible: it may have what the server sent."""
+        return make_visible(" ".join(str(error).split()), in_one_line=True) or type(error).__name__

@@ -8,9 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 import pymysql
+from pymysql.constants import FIELD_TYPE
+from pymysql.converters import conversions, escape_string
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
+from stallbench.visible_text import VisibleText, make_visible, read_text
 
 ANY_USER = ""
 """User of an endpoint whose server accepts any user name with the password. Each process then logs in with its own name, which is
@@ -18,6 +21,31 @@ the only name of a process that InnoDB's reports show."""
 
 LONGEST_USER = 32
 """Longest user name in MySQL, in characters; MariaDB allows more."""
+
+_KINDS_OF_TEXT = (
+    FIELD_TYPE.VARCHAR,
+    FIELD_TYPE.VAR_STRING,
+    FIELD_TYPE.STRING,
+    FIELD_TYPE.TINY_BLOB,
+    FIELD_TYPE.BLOB,
+    FIELD_TYPE.MEDIUM_BLOB,
+    FIELD_TYPE.LONG_BLOB,
+    FIELD_TYPE.ENUM,
+    FIELD_TYPE.SET,
+    FIELD_TYPE.JSON,
+)
+
+
+def _read(value: str | bytes) -> str | bytes:
+    return read_text(value) if isinstance(value, str) else value
+
+
+def _write(value: VisibleText, _: object) -> str:
+    return f"'{escape_string(value.raw)}'"
+
+
+VISIBLE_TEXT: dict[Any, Any] = conversions | dict.fromkeys(_KINDS_OF_TEXT, _read) | {VisibleText: _write}
+"""What PyMySQL is given as ``conv`` for connections of which everything is only shown: text is made visible by `read_text`."""
 
 
 class MySQLDriver(Driver):
@@ -31,7 +59,7 @@ class MySQLDriver(Driver):
 
     def connect_for_sampling(self, endpoint: Endpoint, name: str) -> pymysql.Connection:
         """Connect with a time limit for every answer, and with a short one for locks."""
-        connection = self._connect(endpoint, name, read_timeout=SAMPLING_TIMEOUT_S)
+        connection = self._connect(endpoint, name, read_timeout=SAMPLING_TIMEOUT_S, conv=VISIBLE_TEXT)
         try:
             with connection.cursor() as cursor:
                 cursor.execute("SET lock_wait_timeout = 1, innodb_lock_wait_timeout = 1")
@@ -73,9 +101,11 @@ class MySQLDriver(Driver):
 
     def describe(self, error: Exception) -> str:
         """Return the message without the error number."""
-        return " ".join(str(error.args[1]).split()) if len(error.args) > 1 else super().describe(error)
+        if len(error.args) <= 1:
+            return super().describe(error)
+        return make_visible(" ".join(str(error.args[1]).split()), in_one_line=True)
 
-    def _connect(self, endpoint: Endpoint, name: str, read_timeout: float | None = None) -> pymysql.Connection:
+    def _connect(self, endpoint: Endpoint, name: str, **options: Any) -> pymysql.Connection:
         return pymysql.connect(
             host=endpoint.host,
             port=endpoint.port,
@@ -85,8 +115,8 @@ class MySQLDriver(Driver):
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=CONNECT_TIMEOUT_S,
-            read_timeout=read_timeout,
             program_name=f"stallbench:{name}",
+            **options,
         )
 
 

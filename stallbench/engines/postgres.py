@@ -11,11 +11,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 from psycopg.abc import AdaptContext, Buffer
-from psycopg.types.string import TextLoader
+from psycopg.types.string import StrDumperUnknown, TextLoader
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.engines.error_kinds import POSTGRES_TOO_MANY_CONNECTIONS
 from stallbench.records.endpoint import Endpoint
+from stallbench.visible_text import VisibleText, make_visible, read_text
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -69,13 +70,39 @@ class _AnyTextLoader(TextLoader):
         return str(data, self._known, "replace")
 
 
+class _VisibleTextLoader(_AnyTextLoader):
+    """Text that is shown, never handed back to a queue."""
+
+    def load(self, data: Buffer) -> str:
+        return read_text(super().load(data))
+
+
+class _RawTextDumper(StrDumperUnknown):
+    """Hands a name back as the server has it."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        assert isinstance(obj, VisibleText), "registered for no other"
+        return super().dump(obj.raw)
+
+
+_KINDS_OF_TEXT = ("text", "varchar", "bpchar", "name", '"char"', 0)
+"""0: every type that has no loader of its own."""
+
+
 def read_any_text(connection: Connection) -> None:
     """Return text from now on whatever its bytes are, with a replacement character for each part that is not valid.
 
     Without this, psycopg returns bytes from a database without an encoding (SQL_ASCII), where the server does not know the encoding of any text.
     """
-    for kind in ("text", "varchar", "bpchar", "name", '"char"', 0):  # 0: every type that has no loader of its own
+    for kind in _KINDS_OF_TEXT:
         connection.adapters.register_loader(kind, _AnyTextLoader)
+
+
+def read_visible_text(connection: Connection) -> None:
+    """Return text from now on as `read_any_text` does, and made visible by `read_text`; for connections of which everything is only shown."""
+    for kind in (*_KINDS_OF_TEXT, "json", "jsonb"):
+        connection.adapters.register_loader(kind, _VisibleTextLoader)
+    connection.adapters.register_dumper(VisibleText, _RawTextDumper)
 
 
 class PostgresDriver(Driver):
@@ -93,6 +120,7 @@ class PostgresDriver(Driver):
         try:
             connection.execute(_FOR_SAMPLING)
             connection.prepare_threshold = 0  # every statement is repeated: prepare it the first time
+            read_visible_text(connection)
         except BaseException:
             connection.close()
             raise
@@ -145,7 +173,7 @@ class PostgresDriver(Driver):
     def describe(self, error: Exception) -> str:
         """Return the server's own message, if it sent one."""
         words = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-        return words or super().describe(error)
+        return make_visible(words, in_one_line=True) if words else super().describe(error)
 
 
 DRIVER = PostgresDriver()

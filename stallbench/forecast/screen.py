@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.comparison.statistics import CONFIDENCE_LEVEL
+from stallbench.console import VisibleConsole
 from stallbench.forecast.backtest import Backtest
 from stallbench.forecast.prediction import SLOW_FACTOR, Estimate, Forecast
 from stallbench.run.view import TABLE_WIDTH
@@ -17,7 +18,7 @@ from stallbench.scenario.duration import format_duration
 
 def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
     """Print the answer, the figures with their confidence intervals, the assumptions and the warnings."""
-    console = console or Console(highlight=False, width=TABLE_WIDTH)
+    console = console or VisibleConsole(highlight=False, width=TABLE_WIDTH)
     load = forecast.load
     console.print(
         f"\n{escape(forecast.queue)} at {load.rate:g} jobs/s, {load.workers} workers, {format_duration(load.work_s)} of work per job; "
@@ -35,7 +36,7 @@ def print_forecast(forecast: Forecast, console: Console | None = None) -> None:
 
 def print_own_error(own: Backtest | None, console: Console | None = None) -> None:
     """Print how far a forecast from the run's first half is off in the run, or that this is not known."""
-    console = console or Console(highlight=False, width=TABLE_WIDTH)
+    console = console or VisibleConsole(highlight=False, width=TABLE_WIDTH)
     if own is None:
         console.print("\nIts error is not known: the run is too short to be fitted by halves, or had no load of its own.")
         return
@@ -48,7 +49,7 @@ def print_own_error(own: Backtest | None, console: Console | None = None) -> Non
 
 def print_backtest(backtest: Backtest, console: Console | None = None) -> None:
     """Print the forecast beside what the other run measured."""
-    console = console or Console(highlight=False, width=TABLE_WIDTH)
+    console = console or VisibleConsole(highlight=False, width=TABLE_WIDTH)
     console.print()
     _print_figures(backtest, console)
 

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.comparison.regressions import print_regressions
+from stallbench.console import VisibleConsole
 from stallbench.limit.record import Limit, LimitOutcome, LimitPlan
 from stallbench.limit.resources import UNKNOWN
 from stallbench.run.view import TABLE_WIDTH
@@ -15,7 +16,7 @@ from stallbench.verdicts.expectations import format_value
 
 def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: Console | None = None) -> None:
     """Print what was found, and the path of the ``folder`` with the record and the runs."""
-    console = console or Console(highlight=False, width=TABLE_WIDTH)
+    console = console or VisibleConsole(highlight=False, width=TABLE_WIDTH)
     console.print()
     for limit in outcome.limits:
         console.print(_show_probes(limit, plan))

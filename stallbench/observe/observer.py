@@ -15,6 +15,7 @@ from typing import Protocol
 from stallbench.engines import loaded_errors
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.subject import Finding, Known, Look, Section, Subject, Unseen, require_order
+from stallbench.visible_text import make_visible
 
 GREATEST_SHARE = 0.01
 """Share of one core's time that looks may take, on the server and on this machine."""
@@ -103,10 +104,12 @@ class Observer:
             for subject in self._subjects:
                 if reads_everything or began_s >= self._not_before_s.get(subject.name, 0.0):
                     self._read(subject, look)
-            self._title = self._describe(look)
+            self._title = make_visible(self._describe(look), in_one_line=True)
         except ServerGoneError as error:
             self._forget(PRIMARY)
-            return Observation(at=at, title=self._title, gone=str(error), took_s=time.monotonic() - began_s)
+            return Observation(
+                at=at, title=self._title, gone=make_visible(str(error), in_one_line=True), took_s=time.monotonic() - began_s
+            )
         sections = [self._sections[subject.name] for subject in self._subjects if subject.name in self._sections]
         findings = _join_by_statement(finding for section in sections for finding in section.findings)
         return Observation(
@@ -136,7 +139,7 @@ class Observer:
 
     def _read(self, subject: Subject, look: Look) -> None:
         before_s = self.spent_s
-        section = self._look_without_lost_replicas(subject, look)
+        section = self._look_without_lost_replicas(subject, look).in_lines()
         took_s = self.spent_s - before_s
         self._sections[subject.name] = section
         pause_s = max(subject.shortest_pause_s, took_s / _SHARE_OF_SUBJECT)
@@ -166,7 +169,7 @@ class Observer:
             try:
                 sessions[name] = self._session(name)
             except ServerGoneError as error:
-                unseen.append(Unseen(what=f"replica {name}", why=str(error)))
+                unseen.append(Unseen(what=f"replica {name}", why=make_visible(str(error), in_one_line=True)))
         return sessions
 
     def _forget(self, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -137,7 +138,9 @@ class Recording:
 def _describe_watched(tables: Sequence[QueueTable]) -> WatchedQueue:
     patterns = [pattern.pattern for table in tables if table.known and (pattern := table.known.claim_pattern)]
     patterns += [
-        rf"\b{table.plain_name}\b.* for (no key )?update" for table in tables if not (table.known and table.known.claim_pattern)
+        rf"\b{re.escape(table.plain_name)}\b.* for (no key )?update"
+        for table in tables
+        if not (table.known and table.known.claim_pattern)
     ]
     return WatchedQueue(
         kind=QUEUE_KIND,

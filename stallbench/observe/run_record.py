@@ -21,6 +21,7 @@ from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Collectors, Phase, Producers
 from stallbench.servers.record import ServerRecord
 from stallbench.storage.atomic_file import replace_file
+from stallbench.visible_text import make_visible
 
 
 class ObservationRecord:
@@ -64,7 +65,7 @@ class ObservationRecord:
                 kind=queue.kind,
                 promise=Promise.AT_LEAST_ONCE,
                 ordered=False,
-                tables=queue.tables,
+                tables=tuple(make_visible(table, in_one_line=True) for table in queue.tables),
                 indexes=queue.indexes,
                 claim_pattern=queue.claim_pattern,
                 summary="the queue of an application, which the bench only observed",

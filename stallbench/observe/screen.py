@@ -17,6 +17,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from stallbench.console import VisibleConsole
 from stallbench.observe.formatting import capitalize_first, format_age
 from stallbench.observe.observer import Observation
 from stallbench.observe.subject import Finding, Section, Severity, Unseen
@@ -33,7 +34,7 @@ class ObserveScreen:
 
     def __init__(self, console: Console | None = None, *, shows_all: bool = False) -> None:
         """Print to ``console``; to standard output if it is None. ``shows_all``: all figures, too, not only the findings."""
-        self._console = console or Console(highlight=False)
+        self._console = console or VisibleConsole(highlight=False)
         if not self._console.is_terminal:
             self._console.width = max(self._console.width, _WIDTH_OF_FILES)
         self._shows_all = shows_all

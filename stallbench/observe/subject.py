@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum
 from typing import Any, ClassVar
+
+from stallbench.visible_text import make_visible
 
 
 class Severity(IntEnum):
@@ -84,6 +86,23 @@ class Section:
     """Whether it says only that nothing is there, or far off: no report shows it."""
     findings: tuple[Finding, ...] = ()
     unseen: tuple[Unseen, ...] = ()
+
+    def in_lines(self) -> Section:
+        """Return it with every text visible and in one line, so that no name of the server can begin a line, or a finding, of its own."""
+        section = _in_lines(self)
+        assert isinstance(section, Section)
+        return section
+
+
+def _in_lines(value: object) -> object:
+    if isinstance(value, str):
+        return make_visible(value, in_one_line=True)
+    if isinstance(value, tuple):
+        return tuple(_in_lines(one) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        visible: dict[str, Any] = {each.name: _in_lines(getattr(value, each.name)) for each in fields(value)}
+        return replace(value, **visible)
+    return value
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-REPLACED_IN_VALUES = str.maketrans({",": ";", "\n": " ", "\r": " ", '"': "'"})
+REPLACED_IN_VALUES = str.maketrans({",": ";", "\n": " ", "\r": " ", "\t": " ", '"': "'"})
 """For `str.translate`: a value of a record contains neither what separates values nor what ends a line, so that no reader needs quotes."""
 
 

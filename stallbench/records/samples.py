@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from stallbench.records.lines import REPLACED_IN_VALUES, read_whole_lines
+from stallbench.visible_text import make_visible
 
 
 class SampleRecord(NamedTuple):
@@ -52,6 +53,15 @@ class Sample:
     metric: str
     value: float | int | str
 
+    def made_visible(self) -> Sample:
+        """Return it as it is recorded: its texts are visible, without what separates the values of a line."""
+        value = _write(self.value) if isinstance(self.value, str) else self.value
+        return Sample(_write(self.source), _write(self.subject), self.metric, value)
+
+
+def _write(text: str) -> str:
+    return make_visible(text.translate(REPLACED_IN_VALUES), in_one_line=True)
+
 
 class SampleLog:
     """Appends the samples of one collector to its own file; all samples of one moment in one ``write``."""
@@ -63,11 +73,8 @@ class SampleLog:
 
     def write(self, t_ns: int, samples: Sequence[Sample]) -> None:
         """Record ``samples`` as taken at ``t_ns``; raises `OSError` when they could not be written whole."""
-        lines = "".join(
-            f"{t_ns},{s.source.translate(REPLACED_IN_VALUES)},{s.subject.translate(REPLACED_IN_VALUES)},{s.metric},"
-            f"{s.value.translate(REPLACED_IN_VALUES) if isinstance(s.value, str) else s.value}\n"
-            for s in samples
-        ).encode()
+        samples = [s.made_visible() for s in samples]
+        lines = "".join(f"{t_ns},{s.source},{s.subject},{s.metric},{s.value}\n" for s in samples).encode()
         if lines and os.write(self._fd, lines) != len(lines):
             raise OSError("a sample was not written whole; is the disk full?")
         if self._observe is not None:

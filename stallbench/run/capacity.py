@@ -11,8 +11,7 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
-from rich.console import Console
-
+from stallbench.console import VisibleConsole
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.addresses import ExternalServers
 from stallbench.queues import find_queue
@@ -173,7 +172,7 @@ class _CapturedView(RunView):
     """Shows nothing, and keeps the messages."""
 
     def __init__(self) -> None:
-        super().__init__(Console(file=StringIO()))
+        super().__init__(VisibleConsole(file=StringIO()))
         self.messages: list[str] = []
 
     def say(self, sentence: str) -> None:

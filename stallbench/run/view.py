@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from stallbench.console import VisibleConsole
 from stallbench.measures import MEASURES, split_metric
 from stallbench.run.live_figures import LiveFigures
 
@@ -27,7 +28,7 @@ class RunView:
 
     def __init__(self, console: Console | None = None) -> None:
         """Print to ``console``; to standard output if it is None."""
-        self._console = console or Console(highlight=False, soft_wrap=True)
+        self._console = console or VisibleConsole(highlight=False, soft_wrap=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._console.is_terminal else None
         self._began_s = time.monotonic()
         self._last_line_s = float("-inf")
@@ -125,7 +126,7 @@ def print_verdict(verdict: Verdict, report: str) -> None:
 
 def print_findings(verdict: Verdict) -> Console:
     """Print all findings and the verdict with its reason; returns where."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = VisibleConsole(highlight=False, soft_wrap=True)
     console.print()
     for finding in verdict.findings:
         console.print(format_finding(finding))

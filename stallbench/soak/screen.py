@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from stallbench.comparison.regressions import print_regressions
 from stallbench.comparison.statistics import CONFIDENCE_LEVEL
+from stallbench.console import VisibleConsole
 from stallbench.run.live_figures import LiveFigures
 from stallbench.run.view import TABLE_WIDTH, RunView, format_result
 from stallbench.soak.drift import Drift
@@ -67,8 +67,8 @@ def print_soak(
     is_running: bool = False,
 ) -> None:
     """Print the figures that drift, the findings against a baseline, the outcome (so far, if it ``is_running``), and the path of the ``report``."""
-    console = Console(highlight=False)
-    console = Console(highlight=False, width=min(console.width, TABLE_WIDTH) if console.is_terminal else TABLE_WIDTH)
+    console = VisibleConsole(highlight=False)
+    console = VisibleConsole(highlight=False, width=min(console.width, TABLE_WIDTH) if console.is_terminal else TABLE_WIDTH)
     console.print()
     found = [(name, drift) for name, drift in drifts.items() if drift]
     significant = [(name, drift) for name, drift in found if drift.is_significant]

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stallbench.console import VisibleConsole
 from stallbench.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
 from stallbench.torture.torture import TorturePlan
 
@@ -22,7 +23,7 @@ _MARKS: Mapping[State, str] = {
 
 def print_torture(plan: TorturePlan, outcome: TortureOutcome, folder: str, console: Console | None = None) -> None:
     """Print the outcome, and the path of the ``folder`` with the runs."""
-    console = console or Console(highlight=False)
+    console = console or VisibleConsole(highlight=False)
     if not console.is_terminal:
         console.width = _WIDTH
     table = Table(title=f"{plan.kind} on {plan.engine}, seed {plan.seed}", title_justify="left")

@@ -13,7 +13,8 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
-errors
+visible_text
+errors console
 storage
 waiting discovery injection.record injection.longrunner_issue processes.parent_death
 records

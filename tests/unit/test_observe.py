@@ -14,7 +14,7 @@ from stallbench.collectors.horizon import Holder
 from stallbench.errors import BadInputError
 from stallbench.observe.address import read_addresses
 from stallbench.observe.expectations import read_expectations
-from stallbench.observe.formatting import format_age, format_bytes, format_since, quote_text
+from stallbench.observe.formatting import format_age, format_bytes, format_since, quote_name, quote_text, write_quoted
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.postgres.horizon import judge_holder
@@ -195,6 +195,10 @@ def test_texts_and_sizes() -> None:
     assert format_since(3600).endswith("UTC")
     assert quote_text("it's") == "'it''s'"
     assert quote_text("a\\b") == " E'a\\\\b'"
+    assert quote_text("a\u202e\U000e0041'\\") == r" E'a\u202e\U000e0041''\\'"
+    assert quote_name('a"b') == '"a""b"'
+    assert quote_name("a\u202e\U000e0041\\") == r'U&"a\202e\+0e0041\\"'
+    assert write_quoted('app."Jobs\\"."a\u00a0""b"') == r'app."Jobs\".U&"a\00a0""b"'
 
 
 def test_addresses_are_libpq_s_and_the_password_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:

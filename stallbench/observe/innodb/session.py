@@ -9,7 +9,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from stallbench.engines.error_kinds import MYSQL_SESSION_ENDED_CODES
-from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, set_if_known
+from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, VISIBLE_TEXT, set_if_known
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.innodb.encryption import Encryption
@@ -69,6 +69,7 @@ class InnoDBSession:
                 read_timeout=STATEMENT_TIMEOUT_S + 3,
                 program_name=PROGRAM,
                 cursorclass=MeasuredCursor,
+                conv=VISIBLE_TEXT,
                 **(encryption or Encryption()).options,
             )
         except pymysql.Error as error:

@@ -8,7 +8,9 @@ from typing import Any
 
 import psycopg
 
+from stallbench.observe.formatting import write_quoted
 from stallbench.observe.known_queue import KnownQueue, find_known_queues
+from stallbench.visible_text import raw_of
 
 # pg_partition_tree would lock each partition, and so wait for one that another session has locked.
 _LEAVES = """
@@ -54,7 +56,7 @@ class QueueTable:
     leaves: tuple[int, ...]
     """The tables that have the rows: itself, or its partitions, by PostgreSQL's oid."""
     leaf_names: tuple[str, ...]
-    """As SQL needs them, with their schemas."""
+    """As the function ``to_regclass`` needs them, with their schemas; not made visible."""
 
     @property
     def name(self) -> str:
@@ -90,14 +92,14 @@ def find_named_table(server: Any, name: str) -> QueueTable | None:
 def _read(row: Sequence[Any]) -> QueueTable:
     oid, schema, table, plain_schema, plain_name, columns, is_readable, leaves, leaf_names = row
     return QueueTable(
-        schema=schema,
-        table=table,
+        schema=write_quoted(schema),
+        table=write_quoted(table),
         plain_schema=plain_schema,
         plain_name=plain_name,
         known=recognise(plain_name, set(columns)),
         is_readable=is_readable,
         leaves=tuple(leaves) or (oid,),
-        leaf_names=tuple(leaf_names) or (f"{schema}.{table}",),
+        leaf_names=tuple(raw_of(name) for name in leaf_names) or (f"{raw_of(schema)}.{raw_of(table)}",),
     )
 
 

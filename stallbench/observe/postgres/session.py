@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.types.numeric import FloatLoader
 
-from stallbench.engines.postgres import DRIVER, Connection, read_any_text
+from stallbench.engines.postgres import DRIVER, Connection, read_visible_text
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.observer import ServerGoneError
@@ -240,7 +240,7 @@ class ReadOnlySession:
             options=options or None,
         )
         connection.adapters.register_loader("numeric", FloatLoader)
-        read_any_text(connection)
+        read_visible_text(connection)
         return connection
 
 

@@ -15,7 +15,7 @@ from stallbench.collectors.statements import (
     read_statement_counts,
     read_statement_texts,
 )
-from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
+from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text, write_quoted
 from stallbench.observe.postgres.rights import describe_hidden_from
 from stallbench.observe.server_time import MARK
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
@@ -238,9 +238,9 @@ def _describe_unreadable(look: Look, error: str) -> Unseen:
     extension = find_counting_extension(look.server)
     schema = extension.schema if extension else "public"
     others = look.server.execute(_OTHER_ENCODINGS.format(schema=schema), (schema,)).fetchall()
-    resets = " ".join(reset for reset, _ in others)
+    resets = " ".join(write_quoted(reset) for reset, _ in others)
     discarded = f"{resets} discards what was counted in database {', '.join(name for _, name in others)}"
-    of_dropped = f"SELECT {schema}.pg_stat_statements_reset(); discards all counts: the other database was dropped"
+    of_dropped = f"SELECT {write_quoted(schema)}.pg_stat_statements_reset(); discards all counts: the other database was dropped"
     return Unseen(
         what="texts of statements, and which of them is the claim",
         why=f"a statement of another database is in an encoding that this database cannot show: {error}",

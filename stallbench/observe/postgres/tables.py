@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, read_workers
 from stallbench.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
-from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural
+from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural, write_quoted
 from stallbench.observe.postgres.table_sizes import FILLED, ROW_OVERHEAD_BYTES, Sizes, TableSizes
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
@@ -102,6 +102,11 @@ class TableCounts(NamedTuple):
         return max(0.0, self.sizes.table_bytes - self.sizes.live_rows * (self.row_bytes + ROW_OVERHEAD_BYTES) / FILLED)
 
 
+def _read(row: tuple[Any, ...]) -> TableCounts:
+    counts = TableCounts(*row)
+    return counts._replace(name=write_quoted(counts.name), overdue_names=[write_quoted(name) for name in counts.overdue_names])
+
+
 class TablesSubject(Subject):
     """Reads the statistics of all tables, and the sizes of few."""
 
@@ -124,7 +129,7 @@ class TablesSubject(Subject):
         wanted = look.known.queue_oids
         rows = look.server.execute(_TABLES, {"wanted": list(wanted)}).fetchall()
         sizes = self._sizes.read(look.server, [row[0] for row in rows])
-        tables = [TableCounts(*row)._replace(sizes=sizes.get(row[0])) for row in rows if row[1] is not None]
+        tables = [_read(row)._replace(sizes=sizes.get(row[0])) for row in rows if row[1] is not None]
         self._notice_vacuums(tables)
         most, workers = read_workers(look.server)
         findings = [finding for table in tables if (finding := self._judge(table, look, wanted))]

@@ -1,0 +1,208 @@
+"""What other users of an observed server call their things cannot control the reader's terminal, forge a line, or change a page."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from stallbench import PROJECT
+from stallbench.engines.postgres import connect
+from stallbench.records.endpoint import Endpoint
+from tests.integration.conftest import TestDatabase
+from tests.integration.observed import observer_of
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.integration
+
+ESCAPES = "\x1b[2J\x1b[3;1H\x1b]52;c;cm0gLXJm\x07\x08\r\x7f\x9b1A"
+DIRECTIONS = "\u202e\u2066\u200f\u061c\u200b\u200d\u2060\ufeff\xad\U000e0041"
+MARKUP = "[red]<b>](x`|"
+HOSTILE = f"{ESCAPES}{DIRECTIONS}{MARKUP}\n"
+_NAME_BYTES = 63
+
+
+def name_of(text: str) -> str:
+    """Return as much of a text as a name can have."""
+    return text.encode()[:_NAME_BYTES].decode(errors="ignore")
+
+
+TABLE = name_of(f'jo"bs{DIRECTIONS}\x1b[2J\n')
+SCHEMA = name_of(f"sch{ESCAPES}")
+USER = name_of(f"us{DIRECTIONS}\x1b[1A\n")
+GID = f"xa'\\{HOSTILE}"
+
+
+def find_hidden(text: str, *, allowed: str = "\n") -> list[str]:
+    """Return the characters of a text that a terminal or a reader does not show."""
+    return sorted(
+        {ascii(one) for one in text if one not in allowed and unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")}
+    )
+
+
+def hidden_in_files(folder: Path) -> dict[str, list[str]]:
+    """Return the hidden characters of each text file below a folder."""
+    found: dict[str, list[str]] = {}
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix != ".parquet":
+            hidden = find_hidden(path.read_text(errors="surrogateescape"), allowed="\n\t")
+            found |= {str(path.relative_to(folder)): hidden} if hidden else {}
+    return found
+
+
+def environment_of(endpoint: Endpoint) -> dict[str, str]:
+    return {**os.environ, "STALLBENCH_PASSWORD": endpoint.password.get_secret_value(), "TERM": "xterm-256color"}
+
+
+def observe(endpoint: Endpoint, scheme: str, *arguments: str | Path) -> list[str]:
+    address = f"{scheme}://{endpoint.user or 'root'}@{endpoint.host}:{endpoint.port}/{endpoint.database}"
+    return [sys.executable, "-m", "stallbench.cli", "observe", "--dsn", address, *map(str, arguments)]
+
+
+def run(command: list[str], endpoint: Endpoint) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=environment_of(endpoint), capture_output=True, text=True, check=False, timeout=240, cwd=PROJECT
+    )
+
+
+@pytest.fixture
+def hostile(database: TestDatabase) -> Iterator[TestDatabase]:
+    """A database with a queue's table, a user, a prepared transaction and an idle transaction, all of hostile names."""
+    role, schema, table = (sql.Identifier(name) for name in (USER, SCHEMA, TABLE))
+    with ExitStack() as stack:
+        admin = stack.enter_context(connect(database.direct, "fixture"))
+        admin.execute(sql.SQL("CREATE ROLE {} LOGIN SUPERUSER PASSWORD 'secret'").format(role))
+        stack.callback(lambda: admin.execute(sql.SQL("DROP OWNED BY {}; DROP ROLE {}").format(role, role)))
+        admin.execute(sql.SQL("CREATE SCHEMA {} CREATE TABLE {} (id bigint PRIMARY KEY, payload text)").format(schema, table))
+        stack.callback(lambda: admin.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(schema)))
+        admin.execute(sql.SQL("INSERT INTO {}.{} SELECT n, 'x' FROM generate_series(1, 5000) AS n").format(schema, table))
+        for _ in range(3):
+            admin.execute(sql.SQL("UPDATE {}.{} SET payload = 'y'").format(schema, table))
+        wait_for(lambda: read_counts(admin, "n_dead_tup") >= 10_000, "dead rows in the statistics")
+        session = stack.enter_context(
+            psycopg.connect(
+                host=database.direct.host,
+                port=database.direct.port,
+                dbname=database.direct.database,
+                user=USER,
+                password="secret",
+                application_name=HOSTILE,
+            )
+        )
+        session.execute("SELECT txid_current()")
+        session.execute(sql.SQL("SELECT {} AS a FROM {}.{} LIMIT 1 /* {} */").format(HOSTILE, schema, table, sql.SQL(HOSTILE)))
+        holder = psycopg.connect(
+            host=database.direct.host, port=database.direct.port, dbname=database.direct.database, user=USER, password="secret"
+        )
+        with holder:
+            holder.execute(sql.SQL("INSERT INTO {}.{} VALUES (0, 'z')").format(schema, table))
+            holder.execute(sql.SQL("PREPARE TRANSACTION {}").format(GID))
+        holder.close()
+        stack.callback(lambda: roll_back_prepared(admin))
+        yield database
+
+
+def read_counts(admin: psycopg.Connection[tuple[object, ...]], column: str) -> int:
+    query = sql.SQL("SELECT {} FROM pg_stat_user_tables WHERE schemaname = %s AND relname = %s").format(sql.Identifier(column))
+    ((count,),) = admin.execute(query, (SCHEMA, TABLE)).fetchall()
+    assert isinstance(count, int)
+    return count
+
+
+def roll_back_prepared(admin: psycopg.Connection[tuple[object, ...]]) -> None:
+    for (gid,) in admin.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall():
+        admin.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
+
+
+def list_prepared(endpoint: Endpoint) -> list[tuple[object, ...]]:
+    with connect(endpoint, "test") as connection:
+        return connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall()
+
+
+def quoted_table() -> str:
+    """Return the table's name as a user gives it to --table."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (SCHEMA, TABLE))
+
+
+def test_a_report_that_is_redirected_has_nothing_hidden(hostile: TestDatabase) -> None:
+    ended = run(observe(hostile.direct, "postgresql", "--once", "--table", quoted_table()), hostile.direct)
+    assert ended.returncode == 0, ended.stderr
+    assert find_hidden(ended.stdout + ended.stderr) == []
+    assert "ROLLBACK PREPARED" in ended.stdout
+    assert r"\u202e" in ended.stdout
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[int, Callable[[], bytes]]]:
+    """Give a pseudo-terminal, and what reads everything that was written to it after its writers have ended."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 200, 200, 0, 0))
+    written: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while part := os.read(leader, 65536):
+                written.append(part)
+        except OSError:  # the last writer has closed it
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+
+    def finish() -> bytes:
+        os.close(follower)
+        reader.join(60)
+        return b"".join(written)
+
+    try:
+        yield follower, finish
+    finally:
+        os.close(leader)
+
+
+def test_a_terminal_gets_no_sequence_but_those_of_the_report(hostile: TestDatabase) -> None:
+    with terminal() as (screen, finish):
+        command = observe(hostile.direct, "postgresql", "--once", "--table", quoted_table())
+        ended = subprocess.run(
+            command, env=environment_of(hostile.direct), stdout=screen, stderr=screen, check=False, timeout=120, cwd=PROJECT
+        )
+        written = finish().decode()
+    assert ended.returncode == 0, written
+    without_styles = re.sub(r"\x1b\[[\d;]*m", "", written)
+    assert find_hidden(without_styles, allowed="\r\n") == []
+    assert "\r" not in without_styles.replace("\r\n", "")
+
+
+def test_statements_that_are_offered_name_what_they_end(hostile: TestDatabase) -> None:
+    with observer_of(hostile.direct, tables=(quoted_table(),)) as observer:
+        observer.look()
+        observation = observer.look(reads_everything=True)
+    texts = [text for section in observation.sections for row in section.rows for text in row]
+    texts += [text for one in observation.findings for text in (one.sentence, one.because, one.statement, one.where, one.caution)]
+    texts += [text for one in observation.unseen for text in (one.what, one.why, one.remedy)]
+    assert find_hidden("".join((*texts, observation.title)), allowed="") == []
+    (rollback,) = {one.statement for one in observation.findings if one.statement.startswith("ROLLBACK PREPARED")}
+    assert list_prepared(hostile.direct) == [(GID,)]
+    (queue,) = [row for section in observation.sections if section.title == "Queues" for row in section.rows]
+    assert "U&" in queue[0]
+    assert queue[1] == "5,000"
+    (vacuum,) = {one.statement for one in observation.findings if one.statement.startswith("VACUUM")}
+    with connect(hostile.direct, "test") as connection:
+        connection.execute(rollback)
+        connection.execute(vacuum)
+        wait_for(lambda: read_counts(connection, "vacuum_count") == 1, "the vacuum of this table")
+    assert list_prepared(hostile.direct) == []
