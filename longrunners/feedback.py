@@ -18,7 +18,7 @@ _WITHIN_S = 5.0
 _POLL_S = 0.02
 _START_OF_2000_S = 946_684_800
 """The epoch of PostgreSQL's timestamps, in seconds since 1970."""
-_STATE = "SELECT xmin IS NOT NULL, active FROM pg_replication_slots WHERE slot_name = %s"
+_STATE = "SELECT xmin IS NOT NULL, active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s"
 
 
 def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connection: Connection) -> None:
@@ -27,7 +27,9 @@ def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connecti
     Returns when ``connection``, to the same server, sees that the slot has an xmin and is inactive again. Raises
     `CannotContinueError` if the slot does not take the feedback, `psycopg.Error` if the user may not replicate.
     """
-    row = connection.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text, pg_current_wal_flush_lsn()::text").fetchone()
+    row = connection.execute(
+        "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.text, pg_catalog.pg_current_wal_flush_lsn()::pg_catalog.text"
+    ).fetchone()
     assert row is not None
     full_xmin, position = int(row[0]), str(row[1])
     with psycopg.connect(

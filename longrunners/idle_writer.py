@@ -30,7 +30,7 @@ class IdleWriter(TransactionLongrunner[LongrunnerOptions]):
 
 def drop_table(connection: Connection, name: str) -> list[str]:
     """Drop a longrunner's table if it exists; return a description of it."""
-    if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() == (None,):
+    if connection.execute("SELECT pg_catalog.to_regclass(%s)", (name,)).fetchone() == (None,):
         return []
     connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(name)))
     return [f"table {name}"]

@@ -23,4 +23,4 @@ class ListeningTransaction(TransactionLongrunner[LongrunnerOptions]):
         """Listen in a transaction that ends, then begin the one that stays open."""
         connection.execute(f"LISTEN {self.object_name}")
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        connection.execute("SELECT count(*) FROM pg_class")
+        connection.execute("SELECT pg_catalog.count(*) FROM pg_catalog.pg_class")

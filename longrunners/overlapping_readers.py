@@ -134,10 +134,10 @@ class OverlappingReaders(PostgresLongrunner[OverlappingReadersOptions]):
     def _query(self, number: int, connection: Connection, lasts_s: float, first_began: threading.Event) -> None:
         began_s = time.monotonic()
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        connection.execute("SELECT count(*) FROM pg_class")
+        connection.execute("SELECT pg_catalog.count(*) FROM pg_catalog.pg_class")
         first_began.set()
         self._report(began={"reader": number + 1, "lasts_s": round(lasts_s, 3)})
-        connection.execute("SELECT pg_sleep(%s)", (lasts_s,))
+        connection.execute("SELECT pg_catalog.pg_sleep(%s)", (lasts_s,))
         connection.execute("COMMIT")
         self._report(ended={"reader": number + 1, "lasted_s": round(time.monotonic() - began_s, 3)})
 

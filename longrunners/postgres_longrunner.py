@@ -12,8 +12,8 @@ from stallbench.engines.postgres import connect
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _TERMINATE = """
-SELECT pid, pg_terminate_backend(pid, 5000)
-FROM pg_stat_activity WHERE application_name = %s AND datname = current_database() AND pid <> pg_backend_pid()
+SELECT pid, pg_catalog.pg_terminate_backend(pid, 5000)
+FROM pg_catalog.pg_stat_activity WHERE application_name = %s AND datname = pg_catalog.current_database() AND pid <> pg_catalog.pg_backend_pid()
 """
 
 

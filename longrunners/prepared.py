@@ -54,5 +54,5 @@ class Prepared(LeftoverLongrunner[LongrunnerOptions]):
         return [*removed, *drop_table(connection, self.object_name)]
 
     def _exists(self, connection: Connection) -> bool:
-        query = "SELECT 1 FROM pg_prepared_xacts WHERE gid = %s AND database = current_database()"
+        query = "SELECT 1 FROM pg_catalog.pg_prepared_xacts WHERE gid = %s AND database = pg_catalog.current_database()"
         return connection.execute(query, (self.object_name,)).fetchone() is not None

@@ -22,4 +22,4 @@ class ReplicaReader(TransactionLongrunner[LongrunnerOptions]):
     def open_transaction(self, connection: Connection) -> None:
         """Take the snapshot: BEGIN alone takes none."""
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        connection.execute("SELECT count(*) FROM pg_class")
+        connection.execute("SELECT pg_catalog.count(*) FROM pg_catalog.pg_class")

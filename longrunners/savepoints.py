@@ -25,7 +25,7 @@ DO $$
 BEGIN
   FOR record IN 1 .. {count} LOOP
     BEGIN
-      INSERT INTO {table} VALUES (clock_timestamp());
+      INSERT INTO {table} VALUES (pg_catalog.clock_timestamp());
     EXCEPTION WHEN unique_violation THEN
       NULL;
     END;

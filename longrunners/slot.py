@@ -21,9 +21,9 @@ from stallbench.processes.role import CannotContinueError
 _NEEDED = "wal_level = 'logical' in database.settings, for a logical slot"
 _STATE = """
 SELECT active_pid, xmin IS NOT NULL, catalog_xmin IS NOT NULL, coalesce(wal_status, '') = 'lost'
-FROM pg_replication_slots WHERE slot_name = %s
+FROM pg_catalog.pg_replication_slots WHERE slot_name = %s
 """
-_DROP = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
+_DROP = "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots WHERE slot_name = %s"
 
 
 class SlotOptions(LongrunnerOptions):
@@ -53,9 +53,9 @@ class Slot(LeftoverLongrunner[SlotOptions]):
         if self.options.type == "logical":
             if connection.execute("SHOW wal_level").fetchone() != ("logical",):
                 raise CannotContinueError(f"wal_level is not logical on {self.document.on}; expected {_NEEDED}")
-            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'test_decoding')", (self.object_name,))
+            connection.execute("SELECT pg_catalog.pg_create_logical_replication_slot(%s, 'test_decoding')", (self.object_name,))
         else:
-            connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", (self.object_name,))
+            connection.execute("SELECT pg_catalog.pg_create_physical_replication_slot(%s, true)", (self.object_name,))
             try:
                 send_feedback(self.document.endpoint, self.application_name, self.object_name, connection)
             except BaseException:

@@ -26,9 +26,10 @@ _PAYLOAD_BYTES = 7900
 """The limit for a notification is 8000."""
 _NOTIFICATIONS_AT_ONCE = 128
 _FILL = """
-SELECT count(pg_notify(%(channel)s, n || ' ' || repeat('x', %(bytes)s))) FROM generate_series(%(from)s::int, %(to)s::int - 1) AS n
+SELECT pg_catalog.count(pg_catalog.pg_notify(%(channel)s, n || ' ' || pg_catalog.repeat('x', %(bytes)s)))
+FROM pg_catalog.generate_series(%(from)s::int, %(to)s::int - 1) AS n
 """
-_WAIT_EVENT = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
+_WAIT_EVENT = "SELECT wait_event FROM pg_catalog.pg_stat_activity WHERE pid = %s AND application_name = %s"
 
 
 class StuckListener(PostgresLongrunner[LongrunnerOptions]):
@@ -81,7 +82,7 @@ class StuckListener(PostgresLongrunner[LongrunnerOptions]):
         """End the stuck session: it would not notice that its client has disconnected until it can write again."""
         with self._watch, self._listener:
             self._raise_if_free()
-            self._watch.execute("SELECT pg_terminate_backend(%s, 5000)", (self._pid,))
+            self._watch.execute("SELECT pg_catalog.pg_terminate_backend(%s, 5000)", (self._pid,))
 
     def _is_stuck(self, stop: Stop) -> bool:
         """Whether it stays stuck for `_SETTLED_S`."""

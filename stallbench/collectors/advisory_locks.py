@@ -11,8 +11,8 @@ from stallbench.queues import find_queue
 from stallbench.records.samples import Sample
 
 _MOST = """
-SELECT coalesce(max(locks), 0)
-FROM (SELECT count(*) AS locks FROM pg_locks WHERE locktype = 'advisory' AND granted GROUP BY pid) AS held
+SELECT coalesce(pg_catalog.max(locks), 0)
+FROM (SELECT pg_catalog.count(*) AS locks FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND granted GROUP BY pid) AS held
 """
 
 

@@ -15,38 +15,38 @@ from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 _WORKERS = """
-SELECT current_setting('autovacuum_max_workers')::int, pid, regexp_replace(query, '^autovacuum: ', ''),
-  extract(epoch FROM clock_timestamp() - xact_start)::float8
+SELECT pg_catalog.current_setting('autovacuum_max_workers')::int, pid, pg_catalog.regexp_replace(query, '^autovacuum: ', ''),
+  extract(epoch FROM pg_catalog.clock_timestamp() - xact_start)::double precision
 FROM (SELECT) AS always
-LEFT JOIN pg_stat_activity ON backend_type = 'autovacuum worker'
+LEFT JOIN pg_catalog.pg_stat_activity ON backend_type = 'autovacuum worker'
 """
 
 # PostgreSQL's documentation, "The Autovacuum Daemon". The setting that caps it is PostgreSQL 18's.
 VACUUM_THRESHOLD = """
   least(
-    coalesce(own.threshold, current_setting('autovacuum_vacuum_threshold'))::float8
-    + coalesce(own.scale_factor, current_setting('autovacuum_vacuum_scale_factor'))::float8 * greatest(reltuples, 0),
-    nullif(coalesce(own.most, current_setting('autovacuum_vacuum_max_threshold', true)), '-1')::float8
+    coalesce(own.threshold, pg_catalog.current_setting('autovacuum_vacuum_threshold'))::double precision
+    + coalesce(own.scale_factor, pg_catalog.current_setting('autovacuum_vacuum_scale_factor'))::double precision * greatest(reltuples, 0),
+    nullif(coalesce(own.most, pg_catalog.current_setting('autovacuum_vacuum_max_threshold', true)), '-1')::double precision
   )
 """
 """SQL: the dead tuples above which autovacuum vacuums a table, from a row of ``pg_class`` and `OWN_VACUUM_SETTINGS`."""
 OWN_VACUUM_SETTINGS = """
 CROSS JOIN LATERAL (
   SELECT
-    max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_threshold') AS threshold,
-    max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor') AS scale_factor,
-    max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_max_threshold') AS most,
-    max(option_value) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled
-  FROM pg_options_to_table(reloptions)
+    pg_catalog.max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_threshold') AS threshold,
+    pg_catalog.max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor') AS scale_factor,
+    pg_catalog.max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_max_threshold') AS most,
+    pg_catalog.max(option_value) FILTER (WHERE option_name = 'autovacuum_enabled') AS enabled
+  FROM pg_catalog.pg_options_to_table(reloptions)
 ) AS own
 """
 """SQL: joins a table's own settings to its row of ``pg_class``."""
 _TABLES = f"""
-SELECT name, pg_stat_get_dead_tuples(id), pg_stat_get_vacuum_count(id) + pg_stat_get_autovacuum_count(id),
-  id IN (SELECT relid FROM pg_stat_progress_vacuum),
+SELECT name, pg_catalog.pg_stat_get_dead_tuples(id), pg_catalog.pg_stat_get_vacuum_count(id) + pg_catalog.pg_stat_get_autovacuum_count(id),
+  id IN (SELECT relid FROM pg_catalog.pg_stat_progress_vacuum),
   {VACUUM_THRESHOLD}
-FROM (SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name) AS watched
-JOIN pg_class ON pg_class.oid = id
+FROM (SELECT name, pg_catalog.to_regclass(name) AS id FROM pg_catalog.unnest(%s::pg_catalog.text[]) AS name) AS watched
+JOIN pg_catalog.pg_class ON pg_class.oid = id
 {OWN_VACUUM_SETTINGS}
 """
 

@@ -19,12 +19,12 @@ from stallbench.records.samples import Sample
 
 _RELATIONS: LiteralString = """
 SELECT 'relation ' || pg_class.oid || ' of database ' || CASE WHEN relisshared THEN 0 ELSE pg_database.oid END, relname
-FROM pg_class
-JOIN pg_database ON datname = current_database()
-WHERE pg_class.oid = ANY(%s::oid[])
+FROM pg_catalog.pg_class
+JOIN pg_catalog.pg_database ON datname = pg_catalog.current_database()
+WHERE pg_class.oid = ANY(%s::pg_catalog.oid[])
 """
-_APPLICATIONS: LiteralString = "SELECT pid, application_name FROM pg_stat_activity WHERE pid = ANY(%s)"
-_CUT_OFF: LiteralString = "SELECT setting::int FROM pg_settings WHERE name = 'track_activity_query_size'"
+_APPLICATIONS: LiteralString = "SELECT pid, application_name FROM pg_catalog.pg_stat_activity WHERE pid = ANY(%s)"
+_CUT_OFF: LiteralString = "SELECT setting::int FROM pg_catalog.pg_settings WHERE name = 'track_activity_query_size'"
 
 
 class DeadlocksCollector(Collector):

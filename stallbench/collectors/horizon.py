@@ -23,38 +23,39 @@ from stallbench.records.samples import Sample
 # a table to a new subscriber, or has exported the snapshot with which another session copies. The
 # server does not say when the transaction of a walsender began; its snapshot is taken just before its last command.
 _ON_PRIMARY = """
-SELECT 'backend' AS kind, pid::text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
-  coalesce(extract(epoch FROM clock_timestamp() - CASE WHEN backend_type = 'walsender' THEN query_start ELSE xact_start END), 0)::float8
+SELECT 'backend' AS kind, pid::pg_catalog.text || ':' || extract(epoch FROM backend_start)::bigint AS key, pid, application_name, state,
+  coalesce(extract(epoch FROM pg_catalog.clock_timestamp() - CASE WHEN backend_type = 'walsender' THEN query_start ELSE xact_start END), 0)::double precision
     AS age_s,
-  greatest(CASE WHEN datname = current_database() OR datname IS NULL THEN age(backend_xmin) END, age(backend_xid)) AS age_xids,
+  greatest(CASE WHEN datname = pg_catalog.current_database() OR datname IS NULL THEN pg_catalog.age(backend_xmin) END, pg_catalog.age(backend_xid)) AS age_xids,
   '' AS via, false AS catalog_only
-FROM pg_stat_activity
-WHERE (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL AND (datname = current_database() OR datname IS NULL))
-AND pid <> pg_backend_pid() AND (backend_type <> 'walsender' OR datid IS NOT NULL) AND pid NOT IN (SELECT pid FROM pg_stat_progress_vacuum)
+FROM pg_catalog.pg_stat_activity
+WHERE (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL AND (datname = pg_catalog.current_database() OR datname IS NULL))
+AND pid <> pg_catalog.pg_backend_pid() AND (backend_type <> 'walsender' OR datid IS NOT NULL)
+AND pid NOT IN (SELECT pid FROM pg_catalog.pg_stat_progress_vacuum)
 UNION ALL
-SELECT 'prepared', gid, NULL, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared)::float8, age(transaction), '',
-false FROM pg_prepared_xacts
+SELECT 'prepared', gid, NULL, '', 'prepared', extract(epoch FROM pg_catalog.clock_timestamp() - prepared)::double precision, pg_catalog.age(transaction), '',
+false FROM pg_catalog.pg_prepared_xacts
 UNION ALL
 SELECT 'slot', slot_name, active_pid, '', CASE WHEN active THEN 'active' ELSE 'inactive' END, NULL,
-  age(coalesce(xmin, catalog_xmin)), '', xmin IS NULL
-FROM pg_replication_slots
+  pg_catalog.age(coalesce(xmin, catalog_xmin)), '', xmin IS NULL
+FROM pg_catalog.pg_replication_slots
 WHERE (xmin IS NOT NULL OR catalog_xmin IS NOT NULL) AND wal_status IS DISTINCT FROM 'lost'
 UNION ALL
-SELECT 'replica', application_name, pid, application_name, state, NULL, age(backend_xmin), 'feedback', false
-FROM pg_stat_replication
-WHERE backend_xmin IS NOT NULL AND pid NOT IN (SELECT pid FROM pg_stat_activity WHERE datid IS NOT NULL)
+SELECT 'replica', application_name, pid, application_name, state, NULL, pg_catalog.age(backend_xmin), 'feedback', false
+FROM pg_catalog.pg_stat_replication
+WHERE backend_xmin IS NOT NULL AND pid NOT IN (SELECT pid FROM pg_catalog.pg_stat_activity WHERE datid IS NOT NULL)
 """
 _SLOT_USERS = """
 SELECT slot.slot_name, walsender.application_name
-FROM pg_replication_slots AS slot
-JOIN pg_stat_replication AS walsender ON walsender.pid = slot.active_pid
+FROM pg_catalog.pg_replication_slots AS slot
+JOIN pg_catalog.pg_stat_replication AS walsender ON walsender.pid = slot.active_pid
 """
 _OLDEST_ON_REPLICA = """
-SELECT pid::text || ':' || extract(epoch FROM backend_start)::bigint, pid, application_name, state,
-  extract(epoch FROM clock_timestamp() - xact_start)::float8, age(backend_xmin)
-FROM pg_stat_activity
-WHERE backend_xmin IS NOT NULL AND backend_type = 'client backend' AND pid <> pg_backend_pid()
-ORDER BY age(backend_xmin) DESC, xact_start
+SELECT pid::pg_catalog.text || ':' || extract(epoch FROM backend_start)::bigint, pid, application_name, state,
+  extract(epoch FROM pg_catalog.clock_timestamp() - xact_start)::double precision, pg_catalog.age(backend_xmin)
+FROM pg_catalog.pg_stat_activity
+WHERE backend_xmin IS NOT NULL AND backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()
+ORDER BY pg_catalog.age(backend_xmin) DESC, xact_start
 """
 
 

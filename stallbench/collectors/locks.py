@@ -13,14 +13,14 @@ from stallbench.visible_text import raw_of, read_text
 
 _COUNTS = """
 SELECT deadlocks, xact_rollback, conflicts,
-  (SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid())
-FROM pg_stat_database
-WHERE datname = current_database()
+  (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_catalog.pg_backend_pid())
+FROM pg_catalog.pg_stat_database
+WHERE datname = pg_catalog.current_database()
 """
 _CONFLICTS = """
 SELECT confl_tablespace, confl_lock, confl_snapshot, confl_bufferpin, confl_deadlock
-FROM pg_stat_database_conflicts
-WHERE datname = current_database()
+FROM pg_catalog.pg_stat_database_conflicts
+WHERE datname = pg_catalog.current_database()
 """
 _CONFLICT_KINDS = ("tablespace", "lock", "snapshot", "bufferpin", "deadlock")
 
@@ -31,26 +31,26 @@ _BLOCKED = """
 SELECT wanted.pid, blocker.pid,
   CASE WHEN blocker.pid = 0
     THEN 'prepared transaction' || coalesce(' ' || (
-      SELECT gid FROM pg_locks AS held
-      JOIN pg_locks AS own ON own.virtualtransaction = held.virtualtransaction AND own.pid IS NULL AND own.locktype = 'transactionid'
-      JOIN pg_prepared_xacts AS prepared ON prepared.transaction = own.transactionid
+      SELECT gid FROM pg_catalog.pg_locks AS held
+      JOIN pg_catalog.pg_locks AS own ON own.virtualtransaction = held.virtualtransaction AND own.pid IS NULL AND own.locktype = 'transactionid'
+      JOIN pg_catalog.pg_prepared_xacts AS prepared ON prepared.transaction = own.transactionid
       WHERE held.pid IS NULL AND held.granted AND held.locktype = wanted.locktype
       AND (held.database, held.relation, held.page, held.tuple, held.transactionid)
         IS NOT DISTINCT FROM (wanted.database, wanted.relation, wanted.page, wanted.tuple, wanted.transactionid)
       LIMIT 1), '')
     ELSE coalesce(blocker.application_name, '') END,
-  extract(epoch FROM clock_timestamp() - wanted.waitstart)::float8,
-  concat_ws(' ', wanted.mode, 'on', wanted.locktype, pg_class.relname)
-FROM pg_locks AS wanted
-LEFT JOIN pg_class ON pg_class.oid = wanted.relation
+  extract(epoch FROM pg_catalog.clock_timestamp() - wanted.waitstart)::double precision,
+  pg_catalog.concat_ws(' ', wanted.mode, 'on', wanted.locktype, pg_class.relname)
+FROM pg_catalog.pg_locks AS wanted
+LEFT JOIN pg_catalog.pg_class ON pg_class.oid = wanted.relation
 CROSS JOIN LATERAL (
   SELECT blocking.pid, activity.application_name
-  FROM unnest(pg_blocking_pids(wanted.pid)) WITH ORDINALITY AS blocking (pid, place)
-  LEFT JOIN pg_stat_activity AS activity ON activity.pid = blocking.pid
+  FROM pg_catalog.unnest(pg_catalog.pg_blocking_pids(wanted.pid)) WITH ORDINALITY AS blocking (pid, place)
+  LEFT JOIN pg_catalog.pg_stat_activity AS activity ON activity.pid = blocking.pid
   ORDER BY activity.wait_event_type IS NOT DISTINCT FROM 'Lock', place
   LIMIT 1
 ) AS blocker
-WHERE NOT wanted.granted AND wanted.pid <> pg_backend_pid()
+WHERE NOT wanted.granted AND wanted.pid <> pg_catalog.pg_backend_pid()
 ORDER BY wanted.waitstart
 LIMIT 20
 """

@@ -18,17 +18,17 @@ from stallbench.records.samples import Sample
 # A transaction with a NOTIFY takes this lock while it commits, so a session that waits for it waits for another commit. The query runs only
 # if a session waits for such a lock, because it stops the lock manager for a moment.
 _QUEUE = """
-SELECT pg_notification_queue_usage(),
-  coalesce(current_setting('max_notify_queue_pages', true)::bigint, 1048576) * current_setting('block_size')::bigint,
-  CASE WHEN EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'object')
-    THEN (SELECT count(*) FROM pg_locks
-      WHERE locktype = 'object' AND classid = 'pg_database'::regclass AND objid = 0 AND NOT granted)
+SELECT pg_catalog.pg_notification_queue_usage(),
+  coalesce(pg_catalog.current_setting('max_notify_queue_pages', true)::bigint, 1048576) * pg_catalog.current_setting('block_size')::bigint,
+  CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'object')
+    THEN (SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks
+      WHERE locktype = 'object' AND classid = 'pg_database'::pg_catalog.regclass AND objid = 0 AND NOT granted)
     ELSE 0 END
 """
 _IN_CLIENT_WRITE = """
-SELECT pid::text || ':' || extract(epoch FROM backend_start)::bigint, pid, application_name, state, age(backend_xmin)
-FROM pg_stat_activity
-WHERE wait_event = 'ClientWrite' AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+SELECT pid::pg_catalog.text || ':' || extract(epoch FROM backend_start)::bigint, pid, application_name, state, pg_catalog.age(backend_xmin)
+FROM pg_catalog.pg_stat_activity
+WHERE wait_event = 'ClientWrite' AND backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()
 """
 _MOMENT_S = 1.0
 """Who has been in ClientWrite for less is handing over a result."""

@@ -16,14 +16,14 @@ ABSENT = "absent"
 """State of a replica to which the primary does not stream."""
 
 _ON_PRIMARY = """
-SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint, application_name, state,
-  pg_wal_lsn_diff(replay_lsn, '0/0')::bigint, extract(epoch FROM replay_lag)::float8
+SELECT pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), '0/0')::bigint, application_name, state,
+  pg_catalog.pg_wal_lsn_diff(replay_lsn, '0/0')::bigint, extract(epoch FROM replay_lag)::double precision
 FROM (VALUES (1)) AS always
-LEFT JOIN pg_stat_replication ON application_name = ANY(%s)
+LEFT JOIN pg_catalog.pg_stat_replication ON application_name = ANY(%s)
 """
 _ON_REPLICA = """
-SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint,
-  extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8
+SELECT pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_last_wal_replay_lsn(), '0/0')::bigint,
+  extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())::double precision
 """
 
 

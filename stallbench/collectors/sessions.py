@@ -11,11 +11,11 @@ from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 _SESSIONS = f"""
-SELECT NULL, current_setting('max_connections')::bigint
+SELECT NULL, pg_catalog.current_setting('max_connections')::bigint
 UNION ALL
-SELECT coalesce(state, 'starting'), count(*)
-FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND NOT starts_with(application_name, '{APPLICATION_PREFIX}')
+SELECT coalesce(state, 'starting'), pg_catalog.count(*)
+FROM pg_catalog.pg_stat_activity
+WHERE backend_type = 'client backend' AND NOT pg_catalog.starts_with(application_name, '{APPLICATION_PREFIX}')
 GROUP BY 1
 """
 

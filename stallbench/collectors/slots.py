@@ -9,11 +9,11 @@ from stallbench.collectors.document import WatchedServer
 from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
-_KEPT = "SELECT coalesce(sum(size), 0)::bigint FROM pg_ls_waldir()"
+_KEPT = "SELECT coalesce(pg_catalog.sum(size), 0)::bigint FROM pg_catalog.pg_ls_waldir()"
 # An invalidated slot has no restart_lsn: it keeps nothing.
 _SLOTS = """
-SELECT slot_name, active, wal_status, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)::bigint
-FROM pg_replication_slots
+SELECT slot_name, active, wal_status, coalesce(pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), restart_lsn), 0)::bigint
+FROM pg_catalog.pg_replication_slots
 """
 
 

@@ -15,10 +15,11 @@ from stallbench.records.samples import Sample
 # Version 17 renamed the buffers, from Subtrans to subtransaction, and from MultiXactMember to multixact_member.
 _LOOKUPS = """
 SELECT
-  sum(blks_hit + blks_read) FILTER (WHERE lower(name) IN ('subtrans', 'subtransaction'))::bigint,
-  sum(blks_hit + blks_read) FILTER (WHERE lower(replace(name, '_', '')) IN ('multixactmember', 'multixactoffset'))::bigint,
-  sum(blks_read) FILTER (WHERE lower(replace(name, '_', '')) IN ('subtrans', 'subtransaction', 'multixactmember', 'multixactoffset'))::bigint
-FROM pg_stat_slru
+  pg_catalog.sum(blks_hit + blks_read) FILTER (WHERE pg_catalog.lower(name) IN ('subtrans', 'subtransaction'))::bigint,
+  pg_catalog.sum(blks_hit + blks_read) FILTER (WHERE pg_catalog.lower(pg_catalog.replace(name, '_', '')) IN ('multixactmember', 'multixactoffset'))::bigint,
+  pg_catalog.sum(blks_read)
+    FILTER (WHERE pg_catalog.lower(pg_catalog.replace(name, '_', '')) IN ('subtrans', 'subtransaction', 'multixactmember', 'multixactoffset'))::bigint
+FROM pg_catalog.pg_stat_slru
 """
 
 

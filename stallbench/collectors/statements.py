@@ -24,21 +24,21 @@ _MOST_STATEMENTS = 20
 _LONGEST_TEXT = 2_000
 _QUOTATION_MARKS = str.maketrans("", "", '"`')
 _WHERE_COUNTED = """
-SELECT quote_ident(nspname), string_to_array(extversion, '.')::int[]
-FROM pg_extension
-JOIN pg_namespace ON pg_namespace.oid = extnamespace
-WHERE extname = 'pg_stat_statements' AND current_setting('pg_stat_statements.max', true) IS NOT NULL
+SELECT pg_catalog.quote_ident(nspname), pg_catalog.string_to_array(extversion, '.')::int[]
+FROM pg_catalog.pg_extension
+JOIN pg_catalog.pg_namespace ON pg_namespace.oid = extnamespace
+WHERE extname = 'pg_stat_statements' AND pg_catalog.current_setting('pg_stat_statements.max', true) IS NOT NULL
 """
 _COUNTS = """
-SELECT queryid, sum(calls)::bigint, sum({time}), sum(rows)::bigint, sum(shared_blks_hit + shared_blks_read)::bigint
+SELECT queryid, pg_catalog.sum(calls)::bigint, pg_catalog.sum({time}), pg_catalog.sum(rows)::bigint, pg_catalog.sum(shared_blks_hit + shared_blks_read)::bigint
 FROM {schema}.pg_stat_statements(showtext := false)
-WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND queryid IS NOT NULL
+WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) AND queryid IS NOT NULL
 GROUP BY queryid
 """
 _TEXTS = """
-SELECT queryid, min(query)
+SELECT queryid, pg_catalog.min(query)
 FROM {schema}.pg_stat_statements(showtext := true)
-WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND queryid = ANY(%s)
+WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) AND queryid = ANY(%s)
 GROUP BY queryid
 """
 

@@ -11,32 +11,34 @@ from stallbench.records.samples import Sample
 
 _WATCHED = """
 SELECT name, coalesce(inhrelid, parent) AS id
-FROM unnest(%s::text[]) AS name
-CROSS JOIN to_regclass(name) AS parent
-LEFT JOIN pg_inherits ON inhparent = parent
+FROM pg_catalog.unnest(%s::pg_catalog.text[]) AS name
+CROSS JOIN pg_catalog.to_regclass(name) AS parent
+LEFT JOIN pg_catalog.pg_inherits ON inhparent = parent
 WHERE parent IS NOT NULL
 """
 _STATISTICS = f"""
 SELECT name,
-  sum(pg_stat_get_dead_tuples(id))::bigint, sum(pg_stat_get_live_tuples(id))::bigint, sum(pg_stat_get_tuples_inserted(id))::bigint,
-  sum(pg_stat_get_tuples_updated(id))::bigint, sum(pg_stat_get_tuples_hot_updated(id))::bigint, sum(pg_stat_get_tuples_deleted(id))::bigint
+  pg_catalog.sum(pg_catalog.pg_stat_get_dead_tuples(id))::bigint,
+  pg_catalog.sum(pg_catalog.pg_stat_get_live_tuples(id))::bigint, pg_catalog.sum(pg_catalog.pg_stat_get_tuples_inserted(id))::bigint,
+  pg_catalog.sum(pg_catalog.pg_stat_get_tuples_updated(id))::bigint,
+  pg_catalog.sum(pg_catalog.pg_stat_get_tuples_hot_updated(id))::bigint, pg_catalog.sum(pg_catalog.pg_stat_get_tuples_deleted(id))::bigint
 FROM ({_WATCHED}) AS watched
 GROUP BY name
 """
 _SIZES = f"""
 WITH watched AS ({_WATCHED})
-SELECT 'table:' || name, 'table_bytes', sum(pg_relation_size(id))::bigint FROM watched GROUP BY name
+SELECT 'table:' || name, 'table_bytes', pg_catalog.sum(pg_catalog.pg_relation_size(id))::bigint FROM watched GROUP BY name
 UNION ALL
-SELECT 'table:' || name, 'toast_bytes', sum(pg_relation_size(reltoastrelid))::bigint
+SELECT 'table:' || name, 'toast_bytes', pg_catalog.sum(pg_catalog.pg_relation_size(reltoastrelid))::bigint
 FROM watched
-JOIN pg_class ON pg_class.oid = watched.id
+JOIN pg_catalog.pg_class ON pg_class.oid = watched.id
 WHERE reltoastrelid <> 0
 GROUP BY name
 UNION ALL
-SELECT 'index:' || relname, 'index_bytes', pg_relation_size(pg_class.oid)
+SELECT 'index:' || relname, 'index_bytes', pg_catalog.pg_relation_size(pg_class.oid)
 FROM watched
-JOIN pg_index ON indrelid = watched.id
-JOIN pg_class ON pg_class.oid = indexrelid
+JOIN pg_catalog.pg_index ON indrelid = watched.id
+JOIN pg_catalog.pg_class ON pg_class.oid = indexrelid
 """
 
 

@@ -14,14 +14,15 @@ from stallbench.records.samples import Sample
 # The snapshot's xmax is not the next id yet: ids assigned since are still running.
 _OLDEST = f"""
 SELECT
-  extract(epoch FROM clock_timestamp() - least(
-    (SELECT min(xact_start) FROM pg_stat_activity
-     WHERE pid <> pg_backend_pid() AND backend_type <> 'autovacuum worker'
-     AND NOT (starts_with(application_name, '{APPLICATION_PREFIX}') AND xact_start > clock_timestamp() - interval '1 second')),
-    (SELECT min(prepared) FROM pg_prepared_xacts)
-  ))::float8,
-  CASE WHEN NOT pg_is_in_recovery()
-    THEN pg_snapshot_xmax(pg_current_snapshot())::text::bigint + age(pg_snapshot_xmax(pg_current_snapshot())::xid) END
+  extract(epoch FROM pg_catalog.clock_timestamp() - least(
+    (SELECT pg_catalog.min(xact_start) FROM pg_catalog.pg_stat_activity
+     WHERE pid <> pg_catalog.pg_backend_pid() AND backend_type <> 'autovacuum worker'
+     AND NOT (pg_catalog.starts_with(application_name, '{APPLICATION_PREFIX}') AND xact_start > pg_catalog.clock_timestamp() - interval '1 second')),
+    (SELECT pg_catalog.min(prepared) FROM pg_catalog.pg_prepared_xacts)
+  ))::double precision,
+  CASE WHEN NOT pg_catalog.pg_is_in_recovery()
+    THEN pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::pg_catalog.text::bigint
+      + pg_catalog.age(pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::pg_catalog.xid) END
 """
 
 

@@ -15,14 +15,15 @@ from stallbench.collectors.server_log import ServerLog
 from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
-LOGGED_NAME = "current_database() || '.' || nspname || '.' || relname"
+LOGGED_NAME = "pg_catalog.current_database() || '.' || nspname || '.' || relname"
 """SQL: the key of a table in `AutovacuumLog.last`, from its rows of ``pg_class`` and ``pg_namespace``."""
 _COUNTS = f"""
 SELECT name, {LOGGED_NAME},
-  pg_stat_get_autovacuum_count(id), extract(epoch FROM clock_timestamp() - pg_stat_get_last_autovacuum_time(id))::float8
-FROM (SELECT name, to_regclass(name) AS id FROM unnest(%s::text[]) AS name) AS watched
-JOIN pg_class ON pg_class.oid = id
-JOIN pg_namespace ON pg_namespace.oid = relnamespace
+  pg_catalog.pg_stat_get_autovacuum_count(id),
+  extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_stat_get_last_autovacuum_time(id))::double precision
+FROM (SELECT name, pg_catalog.to_regclass(name) AS id FROM pg_catalog.unnest(%s::pg_catalog.text[]) AS name) AS watched
+JOIN pg_catalog.pg_class ON pg_class.oid = id
+JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
 """
 _BEGIN = re.compile(r'automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table "(?P<table>.+?)": ')
 LAST_BYTES = 4 << 20

@@ -11,9 +11,9 @@ from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
 _WAITS = f"""
-SELECT coalesce(wait_event_type || ':' || wait_event, 'CPU'), count(*)
-FROM pg_stat_activity
-WHERE state = 'active' AND backend_type = 'client backend' AND NOT starts_with(application_name, '{APPLICATION_PREFIX}')
+SELECT coalesce(wait_event_type || ':' || wait_event, 'CPU'), pg_catalog.count(*)
+FROM pg_catalog.pg_stat_activity
+WHERE state = 'active' AND backend_type = 'client backend' AND NOT pg_catalog.starts_with(application_name, '{APPLICATION_PREFIX}')
 GROUP BY 1
 """
 

@@ -132,7 +132,7 @@ class PostgresDriver(Driver):
 
     def read_clock(self, connection: Connection) -> int:
         """Return the time of the call, not of the transaction, with a resolution of 1 µs."""
-        row = connection.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8").fetchone()
+        row = connection.execute("SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint").fetchone()
         assert row is not None
         return int(row[0]) * 1000
 

@@ -32,16 +32,16 @@ CREATE TABLE {table} (n integer, padding text) WITH (
   autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1
 )
 """
-_FILL = "INSERT INTO {table} SELECT n, repeat('x', 800) FROM generate_series(1, {pages}) AS n"
+_FILL = "INSERT INTO {table} SELECT n, pg_catalog.repeat('x', 800) FROM pg_catalog.generate_series(1, {pages}) AS n"
 _MAKE_DUE = "UPDATE {table} SET n = n"
 _WORKERS = """
-SELECT relid::regclass::text, pid FROM pg_stat_progress_vacuum JOIN pg_stat_activity USING (pid)
-WHERE backend_type = 'autovacuum worker' AND relid = ANY(%s::regclass[])
+SELECT relid::pg_catalog.regclass::pg_catalog.text, pid FROM pg_catalog.pg_stat_progress_vacuum JOIN pg_catalog.pg_stat_activity USING (pid)
+WHERE backend_type = 'autovacuum worker' AND relid = ANY(%s::pg_catalog.regclass[])
 """
-_ROUNDS = "SELECT name, pg_stat_get_autovacuum_count(name::regclass) FROM unnest(%s::text[]) AS name"
+_ROUNDS = "SELECT name, pg_catalog.pg_stat_get_autovacuum_count(name::pg_catalog.regclass) FROM pg_catalog.unnest(%s::pg_catalog.text[]) AS name"
 _SETTINGS = """
-SELECT current_setting('autovacuum')::bool, current_setting('autovacuum_max_workers')::int,
-  extract(epoch FROM current_setting('autovacuum_naptime')::interval)::float8
+SELECT pg_catalog.current_setting('autovacuum')::boolean, pg_catalog.current_setting('autovacuum_max_workers')::int,
+  extract(epoch FROM pg_catalog.current_setting('autovacuum_naptime')::interval)::double precision
 """
 
 

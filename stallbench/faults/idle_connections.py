@@ -20,8 +20,8 @@ _MOST = 5000
 _OF_INNODB = ("SELECT @@max_connections", "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
 _LIMIT_AND_USED = {
     "postgres": (
-        "SELECT current_setting('max_connections')",
-        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'",
+        "SELECT pg_catalog.current_setting('max_connections')",
+        "SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'",
     ),
     "mariadb": _OF_INNODB,
     "mysql": _OF_INNODB,

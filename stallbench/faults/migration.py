@@ -24,10 +24,10 @@ from stallbench.waiting import wait_until
 _POLL_S = 0.05
 _LOCK_TIMEOUT_S = 0.5
 """How long each attempt to remove what the migration has made may block the queue."""
-_KEY = "SELECT attname FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum = 1"
+_KEY = "SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = '{table}'::pg_catalog.regclass AND attnum = 1"
 _IS_LEFT = """
-SELECT 1 FROM pg_class WHERE relname = '{new}_index' UNION ALL
-SELECT 1 FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attname = '{new}' AND NOT attisdropped
+SELECT 1 FROM pg_catalog.pg_class WHERE relname = '{new}_index' UNION ALL
+SELECT 1 FROM pg_catalog.pg_attribute WHERE attrelid = '{table}'::pg_catalog.regclass AND attname = '{new}' AND NOT attisdropped
 """
 _ALL_AT_ONCE = """
 CREATE INDEX {new}_index ON {table} ({key});

@@ -18,11 +18,11 @@ from stallbench.injection.record import Evidence
 _NOTIFIED_WITHIN_S = 10.0
 
 _CREATE = """
-CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_notify({channel}, ''); RETURN NULL; END $$;
+CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_catalog.pg_notify({channel}, ''); RETURN NULL; END $$;
 CREATE TRIGGER {name} AFTER INSERT ON {table} FOR EACH STATEMENT EXECUTE FUNCTION {name}()
 """
 _DROP = "DROP TRIGGER IF EXISTS {name} ON {table}; DROP FUNCTION IF EXISTS {name}()"
-_IS_ENABLED = "SELECT tgenabled = 'O' FROM pg_trigger WHERE tgname = %s AND tgrelid = %s::regclass"
+_IS_ENABLED = "SELECT tgenabled = 'O' FROM pg_catalog.pg_trigger WHERE tgname = %s AND tgrelid = %s::pg_catalog.regclass"
 
 
 class NotifyTrigger(Fault[FaultOptions]):

@@ -17,7 +17,7 @@ from stallbench.faults.side_session import SideSession
 from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
 
 _INVALID = (
-    "SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+    "SELECT indexrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_index JOIN pg_catalog.pg_class ON pg_class.oid = indexrelid "
     "WHERE NOT indisvalid AND relname ~ '_cc(new|old)[0-9]*$'"
 )
 """Before REINDEX CONCURRENTLY has swapped the indexes, the new one is invalid, then the old one."""
@@ -97,7 +97,7 @@ class Rewrite(Fault[FaultOptions]):
     def _measure(self, watch: SideSession) -> int:
         """Return the size of the queue's tables with their indexes, in bytes."""
         tables = self.context.queue.tables
-        return sum(int(watch.run(f"SELECT pg_total_relation_size('{table}')")[0][0]) for table in tables)
+        return sum(int(watch.run(f"SELECT pg_catalog.pg_total_relation_size('{table}')")[0][0]) for table in tables)
 
 
 class VacuumFull(Rewrite):

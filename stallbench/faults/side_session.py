@@ -14,11 +14,11 @@ from stallbench.records.endpoint import Endpoint
 _END_S = 20.0
 """How long a statement may still run after its session was ended."""
 _OF_POSTGRES = {
-    "pid": "SELECT pg_backend_pid()",
-    "end": "SELECT pg_terminate_backend({pid})",
-    "is_there": "SELECT 1 FROM pg_stat_activity WHERE pid = {pid}",
-    "waiting": "SELECT pid FROM pg_stat_activity WHERE {pid} = ANY (pg_blocking_pids(pid)) UNION ALL "
-    "SELECT {pid} WHERE cardinality(pg_blocking_pids({pid})) > 0",
+    "pid": "SELECT pg_catalog.pg_backend_pid()",
+    "end": "SELECT pg_catalog.pg_terminate_backend({pid})",
+    "is_there": "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = {pid}",
+    "waiting": "SELECT pid FROM pg_catalog.pg_stat_activity WHERE {pid} = ANY (pg_catalog.pg_blocking_pids(pid)) UNION ALL "
+    "SELECT {pid} WHERE pg_catalog.cardinality(pg_catalog.pg_blocking_pids({pid})) > 0",
     "timeout": "SET lock_timeout = '{ms}ms'",
 }
 _OF_MYSQL = {

@@ -23,8 +23,8 @@ _NO_SUCH_THREAD = "1094"
 
 # In other databases of an external server there may be another bench, or, on MySQL, another application whose users have such names.
 _POSTGRES_FIND = """
-SELECT pid, substr(application_name, 12) FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND datname = current_database() AND application_name ~ '^stallbench:(worker|producer)-'
+SELECT pid, pg_catalog.substr(application_name, 12) FROM pg_catalog.pg_stat_activity
+WHERE backend_type = 'client backend' AND datname = pg_catalog.current_database() AND application_name ~ '^stallbench:(worker|producer)-'
 """
 _MYSQL_FIND = "SELECT id, user FROM information_schema.processlist WHERE db = database() AND user REGEXP '^(worker|producer)-'"
 
@@ -92,8 +92,8 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
 
     def _terminate_on_postgres(self, pid: int) -> bool:
         """Whether the backend has ended, now or before."""
-        self._query(f"SELECT pg_terminate_backend({pid}, {_ENDED_WITHIN_S * 1000:.0f})")
-        return not self._query(f"SELECT 1 FROM pg_stat_activity WHERE pid = {pid} AND backend_type = 'client backend'")
+        self._query(f"SELECT pg_catalog.pg_terminate_backend({pid}, {_ENDED_WITHIN_S * 1000:.0f})")
+        return not self._query(f"SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = {pid} AND backend_type = 'client backend'")
 
     def _terminate_on_mysql(self, pid: int) -> bool:
         try:

@@ -21,11 +21,11 @@ from stallbench.waiting import wait_until
 _ACCEPTED_WITHIN_S = 120.0
 _POLL_S = 0.2
 _WARNED, _REFUSED = b"must be vacuumed within", b"database is not accepting commands"
-_AGE = "SELECT max(age(datfrozenxid)) FROM pg_database"
-_SLOT = "SELECT NOT active FROM pg_replication_slots WHERE slot_name = %s"
+_AGE = "SELECT pg_catalog.max(pg_catalog.age(datfrozenxid)) FROM pg_catalog.pg_database"
+_SLOT = "SELECT NOT active FROM pg_catalog.pg_replication_slots WHERE slot_name = %s"
 _FREEZE = "VACUUM (FREEZE, TRUNCATE false)"
 """Truncating a table needs a transaction id, without which the whole VACUUM fails."""
-_DATABASES = "SELECT datname FROM pg_database WHERE datallowconn ORDER BY datname"
+_DATABASES = "SELECT datname FROM pg_catalog.pg_database WHERE datallowconn ORDER BY datname"
 
 
 class WraparoundOptions(FaultOptions):
@@ -97,7 +97,8 @@ class Wraparound(Fault[WraparoundOptions]):
         began_s = time.monotonic()
         with connect(self._server.direct, self.name) as connection:
             connection.execute(
-                "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (HOLDER,)
+                "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots WHERE slot_name = %s",
+                (HOLDER,),
             )
             databases = [name for (name,) in connection.execute(_DATABASES).fetchall()]
         for database in databases:
@@ -122,7 +123,7 @@ class Wraparound(Fault[WraparoundOptions]):
             warnings: list[str] = []
             connection.add_notice_handler(lambda notice: warnings.append(notice.message_primary or ""))
             try:
-                connection.execute("SELECT txid_current()")
+                connection.execute("SELECT pg_catalog.txid_current()")
             except psycopg.errors.ProgramLimitExceeded:
                 return False
             return not warnings

@@ -88,7 +88,7 @@ def _is(holder: Holder, on: str, name: str, evidence: Mapping[str, Any]) -> bool
 def _read_open_snapshot(server: psycopg.Connection[tuple[Any, ...]], on: str, name: str) -> Evidence | None:
     """Find a longrunner that holds its own server's snapshot but, without feedback, not the primary's horizon."""
     row = server.execute(
-        "SELECT pid, state, extract(epoch FROM now() - xact_start)::float8 FROM pg_stat_activity "
+        "SELECT pid, state, extract(epoch FROM pg_catalog.now() - xact_start)::double precision FROM pg_catalog.pg_stat_activity "
         "WHERE application_name = %s AND backend_xmin IS NOT NULL ORDER BY xact_start LIMIT 1",
         (f"stallbench:longrunner:{name}",),
     ).fetchone()

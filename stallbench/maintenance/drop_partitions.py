@@ -10,7 +10,8 @@ from pydantic import Field
 from stallbench.maintenance.task import Task, TaskOptions
 
 _PARTITIONS = """
-SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = %s::regclass ORDER BY pg_inherits.inhrelid
+SELECT inhrelid::pg_catalog.regclass::pg_catalog.text AS name FROM pg_catalog.pg_inherits WHERE inhparent = %s::pg_catalog.regclass
+ORDER BY pg_inherits.inhrelid
 """
 
 

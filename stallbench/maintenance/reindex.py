@@ -14,8 +14,8 @@ from stallbench.maintenance.task import Task, TaskOptions, set_statement_timeout
 from stallbench.scenario.duration import Duration
 
 _INVALID = """
-SELECT indexrelid::regclass::text FROM pg_index
-WHERE NOT indisvalid AND indrelid = ANY (%s::regclass[]) AND indexrelid::regclass::text ~ '_cc(new|old)\\d*$'
+SELECT indexrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_index
+WHERE NOT indisvalid AND indrelid = ANY (%s::pg_catalog.regclass[]) AND indexrelid::pg_catalog.regclass::pg_catalog.text ~ '_cc(new|old)\\d*$'
 """
 
 

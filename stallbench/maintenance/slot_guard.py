@@ -11,9 +11,9 @@ from stallbench.maintenance.task import Task, TaskOptions
 from stallbench.scenario.duration import Duration
 
 _FIND = """
-SELECT slot_name, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) / 1048576
-FROM pg_replication_slots
-WHERE NOT active AND pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) > %s * 1048576.0
+SELECT slot_name, pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), restart_lsn) / 1048576
+FROM pg_catalog.pg_replication_slots
+WHERE NOT active AND pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), restart_lsn) > %s * 1048576.0
 ORDER BY slot_name
 """
 
@@ -40,5 +40,5 @@ class SlotGuard(Task[SlotGuardOptions]):
     def iterate(self, connection: Any) -> Iterator[str]:
         """Drop every slot over the limit."""
         for name, kept_mb in connection.execute(_FIND, (self.options.keeps_more_than_mb,)).fetchall():
-            connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
+            connection.execute("SELECT pg_catalog.pg_drop_replication_slot(%s)", (name,))
             yield f"dropped slot {name}, which kept {kept_mb:.0f} MB of WAL"

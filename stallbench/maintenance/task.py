@@ -49,7 +49,7 @@ def _wait(seconds: float) -> bool:
 def set_statement_timeout(connection: Any, timeout_s: float | None) -> None:
     """Let PostgreSQL cancel each later statement of the session after ``timeout_s``; none leaves the server's setting."""
     if timeout_s is not None:
-        connection.execute("SELECT set_config('statement_timeout', %s, false)", (f"{round(timeout_s * 1000)}ms",))
+        connection.execute("SELECT pg_catalog.set_config('statement_timeout', %s, false)", (f"{round(timeout_s * 1000)}ms",))
 
 
 OptionsT = TypeVar("OptionsT", bound=TaskOptions)

@@ -12,13 +12,13 @@ from stallbench.scenario.duration import Duration
 
 # Other maintenance is not ended: a REINDEX, for example, may take as long as it needs.
 _OF_POSTGRES = """
-SELECT pid, application_name, coalesce(state, ''), extract(epoch FROM clock_timestamp() - xact_start)::float8
-FROM pg_stat_activity
+SELECT pid, application_name, coalesce(state, ''), extract(epoch FROM pg_catalog.clock_timestamp() - xact_start)::double precision
+FROM pg_catalog.pg_stat_activity
 WHERE backend_type = 'client backend' AND application_name NOT LIKE 'stallbench:maintenance:%%'
-AND xact_start < clock_timestamp() - make_interval(secs => %s)
+AND xact_start < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => %s)
 ORDER BY xact_start
 """
-_END_ON_POSTGRES = "SELECT pg_terminate_backend(%s)"
+_END_ON_POSTGRES = "SELECT pg_catalog.pg_terminate_backend(%s)"
 _OF_INNODB = """
 SELECT trx_mysql_thread_id, user, command, timestampdiff(MICROSECOND, trx_started, now(6)) / 1e6
 FROM information_schema.innodb_trx JOIN information_schema.processlist ON id = trx_mysql_thread_id

@@ -101,7 +101,7 @@ class KnownQueue(_Part):
         """The rescue interval as PostgreSQL's SQL; empty if nothing rescues its jobs after a fixed time."""
         if self.running and self.running.rescue:
             return self.running.rescue
-        return f"make_interval(secs => {self._rescue_s:g})" if self._rescue_s else ""
+        return f"pg_catalog.make_interval(secs => {self._rescue_s:g})" if self._rescue_s else ""
 
     @property
     def rescue_on_innodb(self) -> str:

@@ -209,7 +209,7 @@ class PostgresServer:
 def read_changed_settings(connection: Connection) -> dict[str, str]:
     """Return the settings in force that are not default, without secrets."""
     rows = connection.execute(
-        "SELECT name, current_setting(name) FROM pg_settings WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
+        "SELECT name, pg_catalog.current_setting(name) FROM pg_catalog.pg_settings WHERE source NOT IN ('default', 'client', 'override') ORDER BY name"
     ).fetchall()
     return {name: value for name, value in rows if not _NOT_RECORDED.search(name)}
 
@@ -232,7 +232,7 @@ def create_database(endpoint: Endpoint) -> None:
 def count_statements(endpoint: Endpoint) -> None:
     """Let the collector `statements` read how often each statement runs and how long it takes, if the server counts that."""
     with connect(endpoint, "start") as connection:
-        row = connection.execute(f"SELECT current_setting('{_PRELOADED}')").fetchone()
+        row = connection.execute(f"SELECT pg_catalog.current_setting('{_PRELOADED}')").fetchone()
         if row and _STATEMENTS in row[0]:
             connection.execute(f"CREATE EXTENSION IF NOT EXISTS {_STATEMENTS}")
 

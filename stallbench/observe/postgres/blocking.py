@@ -18,10 +18,10 @@ from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 
 _MOST_SHOWN = 8
 _COUNTS = """
-SELECT deadlocks, extract(epoch FROM clock_timestamp() - stats_reset)::float8,
-  (SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid())
-FROM pg_stat_database
-WHERE datname = current_database()
+SELECT deadlocks, extract(epoch FROM pg_catalog.clock_timestamp() - stats_reset)::double precision,
+  (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_catalog.pg_backend_pid())
+FROM pg_catalog.pg_stat_database
+WHERE datname = pg_catalog.current_database()
 """
 
 

@@ -7,9 +7,9 @@ from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS
 
 _SESSIONS = """
-SELECT coalesce(state, 'hidden'), count(*), current_setting('max_connections')::int
-FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+SELECT coalesce(state, 'hidden'), pg_catalog.count(*), pg_catalog.current_setting('max_connections')::int
+FROM pg_catalog.pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()
 GROUP BY 1
 """
 

@@ -27,7 +27,7 @@ _OLD_FEEDBACK_XIDS = 100_000
 """The feedback of a replica on which nothing is wrong is some seconds old."""
 _MEANS = "VACUUM cannot remove any row that has died since, so every claim reads past more dead rows"
 _PREPARED = """
-SELECT gid, owner, database, extract(epoch FROM clock_timestamp() - prepared)::float8 FROM pg_prepared_xacts
+SELECT gid, owner, database, extract(epoch FROM pg_catalog.clock_timestamp() - prepared)::double precision FROM pg_catalog.pg_prepared_xacts
 """
 
 
@@ -178,9 +178,9 @@ def _end(holder: Holder, session: SessionDetails | None, prepared: Mapping[str, 
             return statement_to_drop(holder.key), "", describe_loss_of_slot(is_logical=holder.catalog_only)
         case _:
             return (
-                "SELECT pid, xact_start, query FROM pg_stat_activity WHERE backend_xmin IS NOT NULL ORDER BY xact_start;",
+                "SELECT pid, xact_start, query FROM pg_catalog.pg_stat_activity WHERE backend_xmin IS NOT NULL ORDER BY xact_start;",
                 f"on the replica {holder.application or holder.key}",
-                "shows the session there whose snapshot it is; end that with pg_terminate_backend(pid)",
+                "shows the session there whose snapshot it is; end that with pg_catalog.pg_terminate_backend(pid)",
             )
 
 

@@ -15,14 +15,15 @@ MOST_COUNTED = 10_000
 MOST_RUNNING = 1_000
 COUNT_TIMEOUT_MS = 250
 _READY = """
-SELECT count(*), extract(epoch FROM clock_timestamp() - min(since))::float8
+SELECT pg_catalog.count(*), extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(since))::double precision
 FROM (SELECT {since} AS since FROM {table} AS job WHERE {where} LIMIT {limit}) AS ready
 """
 _RUNNING = """
-SELECT count(*), extract(epoch FROM clock_timestamp() - min(since))::float8, count(*) FILTER (WHERE rescue_at < now())
+SELECT pg_catalog.count(*), extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.min(since))::double precision,
+  pg_catalog.count(*) FILTER (WHERE rescue_at < pg_catalog.now())
 FROM (SELECT {since} AS since, ({rescue_from}) + ({rescue}) AS rescue_at FROM {table} AS job WHERE {where} LIMIT {limit}) AS running
 """
-_ROWS = "SELECT count(*), NULL::float8 FROM (SELECT FROM {table} LIMIT {limit}) AS present"
+_ROWS = "SELECT pg_catalog.count(*), NULL::double precision FROM (SELECT FROM {table} LIMIT {limit}) AS present"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

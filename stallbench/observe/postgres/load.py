@@ -27,20 +27,24 @@ MOST_SAMPLED = 500
 _SHARE_OF_SAMPLES = 0.002
 """Of one core's time on the server."""
 OPTION = "--record-profile"
-_INSERTED = "SELECT leaf::bigint, pg_stat_get_tuples_inserted(leaf) FROM unnest(%s::oid[]) AS leaf"
+_INSERTED = (
+    "SELECT leaf::bigint, pg_catalog.pg_stat_get_tuples_inserted(leaf) FROM pg_catalog.unnest(%s::pg_catalog.oid[]) AS leaf"
+)
 _LOCKING = """
-SELECT DISTINCT pid FROM pg_locks
+SELECT DISTINCT pid FROM pg_catalog.pg_locks
 WHERE locktype = 'advisory' AND objsubid = 1 AND mode = 'ExclusiveLock' AND granted
-AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
 """
 _SESSIONS = """
-SELECT pid, extract(epoch FROM backend_start)::float8, CASE WHEN strpos(lower(query), lower(%s)) > 0 THEN query END
-FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()
+SELECT pid, extract(epoch FROM backend_start)::double precision, CASE WHEN pg_catalog.strpos(pg_catalog.lower(query), pg_catalog.lower(%s)) > 0 THEN query END
+FROM pg_catalog.pg_stat_activity
+WHERE backend_type = 'client backend' AND datname = pg_catalog.current_database() AND pid <> pg_catalog.pg_backend_pid()
 """
 _SAMPLE = """
-SELECT grouping(kind) = 1, kind, count(*), avg(size)::float8, percentile_cont(0.95) WITHIN GROUP (ORDER BY size), max(size)::float8,
-  count(work_s), avg(work_s), percentile_cont(0.5) WITHIN GROUP (ORDER BY work_s), percentile_cont(0.95) WITHIN GROUP (ORDER BY work_s)
+SELECT grouping(kind) = 1, kind, pg_catalog.count(*), pg_catalog.avg(size)::double precision,
+  pg_catalog.percentile_cont(0.95) WITHIN GROUP (ORDER BY size), pg_catalog.max(size)::double precision,
+  pg_catalog.count(work_s), pg_catalog.avg(work_s), pg_catalog.percentile_cont(0.5) WITHIN GROUP (ORDER BY work_s),
+  pg_catalog.percentile_cont(0.95) WITHIN GROUP (ORDER BY work_s)
 FROM (
   SELECT {kind} AS kind, {size} AS size, {work_s} AS work_s FROM {table} AS job {which} LIMIT {limit}
 ) AS sampled
@@ -182,9 +186,11 @@ def _write_sample(table: QueueTable, recorded: Recorded, salt: int) -> str:
         which = "WHERE " + " OR ".join(f"({condition})" for condition in conditions)
     has_times = recorded.started and recorded.finished
     return _SAMPLE.format(
-        kind=f"hashtextextended({recorded.kind}::text, {salt})" if recorded.kind else "NULL::bigint",
-        size=f"pg_column_size({recorded.payload})" if recorded.payload else "NULL::int",
-        work_s=f"extract(epoch FROM ({recorded.finished}) - ({recorded.started}))::float8" if has_times else "NULL::float8",
+        kind=f"pg_catalog.hashtextextended({recorded.kind}::pg_catalog.text, {salt})" if recorded.kind else "NULL::bigint",
+        size=f"pg_catalog.pg_column_size({recorded.payload})" if recorded.payload else "NULL::int",
+        work_s=f"extract(epoch FROM ({recorded.finished}) - ({recorded.started}))::double precision"
+        if has_times
+        else "NULL::double precision",
         table=table.name,
         which=which,
         limit=MOST_SAMPLED,

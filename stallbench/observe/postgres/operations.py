@@ -11,22 +11,23 @@ from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 
 _INDEX_BUILDS = """
 SELECT progress.pid, command, phase, current_locker_pid, lockers_done, lockers_total,
-  CASE WHEN progress.datid = (SELECT oid FROM pg_database WHERE datname = current_database()) THEN relid::regclass::text END,
-  CASE WHEN blocks_total > 0 THEN blocks_done::float8 / blocks_total END
-FROM pg_stat_progress_create_index AS progress
+  CASE WHEN progress.datid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
+    THEN relid::pg_catalog.regclass::pg_catalog.text END,
+  CASE WHEN blocks_total > 0 THEN blocks_done::double precision / blocks_total END
+FROM pg_catalog.pg_stat_progress_create_index AS progress
 """
-_BACKUPS = "SELECT pid, phase, backup_total, backup_streamed FROM pg_stat_progress_basebackup"
+_BACKUPS = "SELECT pid, phase, backup_total, backup_streamed FROM pg_catalog.pg_stat_progress_basebackup"
 _VACUUMS = """
-SELECT pid, phase, CASE WHEN datname = current_database() THEN relid::regclass::text END,
-  CASE WHEN heap_blks_total > 0 THEN heap_blks_scanned::float8 / heap_blks_total END
-FROM pg_stat_progress_vacuum
+SELECT pid, phase, CASE WHEN datname = pg_catalog.current_database() THEN relid::pg_catalog.regclass::pg_catalog.text END,
+  CASE WHEN heap_blks_total > 0 THEN heap_blks_scanned::double precision / heap_blks_total END
+FROM pg_catalog.pg_stat_progress_vacuum
 """
 _REWRITES = """
-SELECT pid, command || ': ' || phase, CASE WHEN datname = current_database() THEN relid::regclass::text END
-FROM pg_stat_progress_cluster
+SELECT pid, command || ': ' || phase, CASE WHEN datname = pg_catalog.current_database() THEN relid::pg_catalog.regclass::pg_catalog.text END
+FROM pg_catalog.pg_stat_progress_cluster
 """
 _DUMPS = """
-SELECT pid FROM pg_stat_activity
+SELECT pid FROM pg_catalog.pg_stat_activity
 WHERE backend_type = 'client backend' AND (application_name LIKE 'pg\\_dump%' OR query LIKE 'COPY % TO stdout%' AND state = 'active')
 """
 

@@ -15,27 +15,27 @@ from stallbench.visible_text import raw_of
 # pg_partition_tree would lock each partition, and so wait for one that another session has locked.
 _LEAVES = """
   WITH RECURSIVE tree AS (
-    SELECT inhrelid FROM pg_inherits WHERE inhparent = pg_class.oid AND pg_class.relkind = 'p'
+    SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = pg_class.oid AND pg_class.relkind = 'p'
     UNION ALL
-    SELECT pg_inherits.inhrelid FROM tree JOIN pg_inherits ON inhparent = tree.inhrelid
+    SELECT pg_inherits.inhrelid FROM tree JOIN pg_catalog.pg_inherits ON inhparent = tree.inhrelid
   )
-  SELECT part.oid FROM tree JOIN pg_class AS part ON part.oid = inhrelid WHERE part.relkind <> 'p'
+  SELECT part.oid FROM tree JOIN pg_catalog.pg_class AS part ON part.oid = inhrelid WHERE part.relkind <> 'p'
 """
 _CANDIDATES = """
-SELECT pg_class.oid::bigint, quote_ident(nspname), quote_ident(relname), nspname, relname,
-  ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
-  has_schema_privilege(nspname, 'USAGE') AND has_table_privilege(pg_class.oid, 'SELECT'),
+SELECT pg_class.oid::bigint, pg_catalog.quote_ident(nspname), pg_catalog.quote_ident(relname), nspname, relname,
+  ARRAY(SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
+  pg_catalog.has_schema_privilege(nspname, 'USAGE') AND pg_catalog.has_table_privilege(pg_class.oid, 'SELECT'),
   ARRAY(SELECT leaf.oid::bigint FROM ({leaves}) AS leaf ORDER BY leaf.oid),
-  ARRAY(SELECT leaf.oid::regclass::text FROM ({leaves}) AS leaf ORDER BY leaf.oid)
-FROM pg_class
-JOIN pg_namespace ON pg_namespace.oid = relnamespace
+  ARRAY(SELECT leaf.oid::pg_catalog.regclass::pg_catalog.text FROM ({leaves}) AS leaf ORDER BY leaf.oid)
+FROM pg_catalog.pg_class
+JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
 WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema')
 AND {condition}
 ORDER BY nspname, relname
 LIMIT 1000
 """
 _BY_NAME = "relname ~ %s"
-_BY_OID = "pg_class.oid = to_regclass(%s)"
+_BY_OID = "pg_class.oid = pg_catalog.to_regclass(%s)"
 _NO_NAMES = (psycopg.errors.InvalidName, psycopg.errors.SyntaxError, psycopg.errors.FeatureNotSupported)
 """What ``to_regclass`` raises before PostgreSQL 16 for ``a;b``, for ``a.b.c.d``, and for a table of another database; later it finds no such table."""
 

@@ -7,19 +7,22 @@ from stallbench.observe.postgres.slots import judge_slot, read_slots
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 
 _FAR_BEHIND_BYTES = 1024**3
-_POSITION = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END"
+_POSITION = (
+    "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END"
+)
 _REPLICAS = f"""
 SELECT application_name,
-  CASE WHEN state IS NULL THEN 'hidden' ELSE coalesce(host(client_addr), 'local') END, coalesce(state, 'hidden'), sync_state,
-  pg_wal_lsn_diff({_POSITION}, replay_lsn)::bigint, extract(epoch FROM replay_lag)::float8
-FROM pg_stat_replication
+  CASE WHEN state IS NULL THEN 'hidden' ELSE coalesce(pg_catalog.host(client_addr), 'local') END, coalesce(state, 'hidden'), sync_state,
+  pg_catalog.pg_wal_lsn_diff({_POSITION}, replay_lsn)::bigint, extract(epoch FROM replay_lag)::double precision
+FROM pg_catalog.pg_stat_replication
 WHERE replay_lsn IS NOT NULL OR state IS NULL
 """
 # Who is no member of pg_read_all_stats sees that there is a walsender or a WAL receiver, and nothing of it.
 _ON_REPLICA = """
-SELECT extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())::float8,
-  (SELECT coalesce(status, 'running, its status hidden') FROM pg_stat_wal_receiver), current_setting('hot_standby_feedback'), pg_is_wal_replay_paused(),
-  (SELECT conflicts FROM pg_stat_database WHERE datname = current_database())
+SELECT extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())::double precision,
+  (SELECT coalesce(status, 'running, its status hidden') FROM pg_catalog.pg_stat_wal_receiver),
+  pg_catalog.current_setting('hot_standby_feedback'), pg_catalog.pg_is_wal_replay_paused(),
+  (SELECT conflicts FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database())
 """
 
 

@@ -8,9 +8,10 @@ from stallbench.observe.subject import Look, Section, Subject, Unseen
 OLDEST_VERSION, NEWEST_VERSION = 14, 18
 """Major versions for which the queries were written; `stallbench observe` was tested on a part of them (docs/observe.md)."""
 _SERVER = """
-SELECT current_user, current_database(), current_setting('server_version'), pg_is_in_recovery(),
-  pg_has_role('pg_read_all_stats', 'USAGE'), extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8,
-  current_setting('track_counts')::boolean, current_setting('track_activities')::boolean
+SELECT current_user, pg_catalog.current_database(), pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
+  pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'),
+  extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_postmaster_start_time())::double precision,
+  pg_catalog.current_setting('track_counts')::boolean, pg_catalog.current_setting('track_activities')::boolean
 """
 
 

@@ -10,14 +10,15 @@ from stallbench.observe.formatting import format_age, quote_text, shorten_text
 # The server keeps the bytes that a statement had in its own database, and an error ends the query that reads them in another encoding.
 _DETAILS = """
 SELECT pid, coalesce(backend_type, ''), coalesce(usename, ''), coalesce(pg_stat_activity.datname, ''), coalesce(application_name, ''),
-  coalesce(host(client_addr), CASE WHEN backend_type = 'client backend' THEN 'local' END, ''),
+  coalesce(pg_catalog.host(client_addr), CASE WHEN backend_type = 'client backend' THEN 'local' END, ''),
   coalesce(state, ''), coalesce(wait_event, ''),
-  extract(epoch FROM clock_timestamp() - xact_start)::float8, extract(epoch FROM clock_timestamp() - state_change)::float8,
-  CASE WHEN (pg_encoding_to_char(encoding) = getdatabaseencoding()) IS NOT FALSE
-      OR getdatabaseencoding() = 'SQL_ASCII' OR query = '<insufficient privilege>'
-    THEN left(query, 200)
-    ELSE '<not shown: it is in ' || pg_encoding_to_char(encoding) || '>' END
-FROM pg_stat_activity LEFT JOIN pg_database ON pg_database.oid = datid
+  extract(epoch FROM pg_catalog.clock_timestamp() - xact_start)::double precision,
+  extract(epoch FROM pg_catalog.clock_timestamp() - state_change)::double precision,
+  CASE WHEN (pg_catalog.pg_encoding_to_char(encoding) = pg_catalog.getdatabaseencoding()) IS NOT FALSE
+      OR pg_catalog.getdatabaseencoding() = 'SQL_ASCII' OR query = '<insufficient privilege>'
+    THEN pg_catalog.left(query, 200)
+    ELSE '<not shown: it is in ' || pg_catalog.pg_encoding_to_char(encoding) || '>' END
+FROM pg_catalog.pg_stat_activity LEFT JOIN pg_catalog.pg_database ON pg_database.oid = datid
 WHERE pid = ANY(%s)
 """
 _HIDDEN = "<insufficient privilege>"

@@ -14,12 +14,13 @@ _KEPT_BYTES = 10 * 1024**3
 # Through JSON, because before PostgreSQL 17 the view has no columns synced, inactive_since and invalidation_reason.
 _SLOTS = """
 SELECT slot_name, slot_type, coalesce(database, ''), active, coalesce(wal_status, ''),
-  pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::bigint,
-  age(xmin), age(catalog_xmin),
-  extract(epoch FROM clock_timestamp() - (to_jsonb(slot) ->> 'inactive_since')::timestamptz)::float8,
-  pg_is_in_recovery() AND coalesce((to_jsonb(slot) ->> 'synced')::boolean, false),
-  coalesce(to_jsonb(slot) ->> 'invalidation_reason', ''), current_setting('max_slot_wal_keep_size')
-FROM pg_replication_slots AS slot
+  pg_catalog.pg_wal_lsn_diff(CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END,
+    restart_lsn)::bigint,
+  pg_catalog.age(xmin), pg_catalog.age(catalog_xmin),
+  extract(epoch FROM pg_catalog.clock_timestamp() - (pg_catalog.to_jsonb(slot) ->> 'inactive_since')::pg_catalog.timestamptz)::double precision,
+  pg_catalog.pg_is_in_recovery() AND coalesce((pg_catalog.to_jsonb(slot) ->> 'synced')::boolean, false),
+  coalesce(pg_catalog.to_jsonb(slot) ->> 'invalidation_reason', ''), pg_catalog.current_setting('max_slot_wal_keep_size')
+FROM pg_catalog.pg_replication_slots AS slot
 ORDER BY restart_lsn
 """
 

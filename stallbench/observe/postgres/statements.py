@@ -26,14 +26,14 @@ _MANY_BUFFERS = 200
 _FEWEST_CALLS = 3
 _CLAIM_WORDS = re.compile(r"\bfor (no key )?update\b|\bskip locked\b|\bpg_try_advisory", re.IGNORECASE)
 _OTHER_ENCODINGS = """
-SELECT 'SELECT ' || %s || '.pg_stat_statements_reset(0, ' || counted.dbid || ', 0);', quote_ident(datname)
+SELECT 'SELECT ' || %s || '.pg_stat_statements_reset(0, ' || counted.dbid || ', 0);', pg_catalog.quote_ident(datname)
 FROM (SELECT DISTINCT dbid FROM {schema}.pg_stat_statements(showtext := false)) counted
-JOIN pg_database ON pg_database.oid = counted.dbid
-WHERE pg_encoding_to_char(encoding) <> getdatabaseencoding()
+JOIN pg_catalog.pg_database ON pg_database.oid = counted.dbid
+WHERE pg_catalog.pg_encoding_to_char(encoding) <> pg_catalog.getdatabaseencoding()
 ORDER BY 2
 """
 _RESET = """
-SELECT extract(epoch FROM clock_timestamp() - stats_reset)::float8 FROM {schema}.pg_stat_statements_info
+SELECT extract(epoch FROM pg_catalog.clock_timestamp() - stats_reset)::double precision FROM {schema}.pg_stat_statements_info
 """
 
 
@@ -249,9 +249,9 @@ def _describe_unreadable(look: Look, error: str) -> Unseen:
 
 
 def _describe_missing(look: Look) -> Unseen:
-    (is_loaded,) = look.server.execute("SELECT current_setting('pg_stat_statements.max', true) IS NOT NULL").fetchone() or (
-        False,
-    )
+    (is_loaded,) = look.server.execute(
+        "SELECT pg_catalog.current_setting('pg_stat_statements.max', true) IS NOT NULL"
+    ).fetchone() or (False,)
     if is_loaded:
         remedy = f"CREATE EXTENSION pg_stat_statements; in database {look.known.database}"
     else:

@@ -29,9 +29,9 @@ def _live_rows(oid: str) -> str:
     The server counts rows with a delay of seconds, and from 0 after a crash or a reset of its statistics; the last vacuum or analyze knew some, too.
     """
     return f"""(
-    SELECT CASE WHEN counted > 0 OR reltuples > 0 OR pg_stat_get_vacuum_count({oid}) + pg_stat_get_autovacuum_count({oid}) > 0
+    SELECT CASE WHEN counted > 0 OR reltuples > 0 OR pg_catalog.pg_stat_get_vacuum_count({oid}) + pg_catalog.pg_stat_get_autovacuum_count({oid}) > 0
       THEN greatest(counted, reltuples, 0) END
-    FROM pg_class AS own, pg_stat_get_live_tuples({oid}) AS counted
+    FROM pg_catalog.pg_class AS own, pg_catalog.pg_stat_get_live_tuples({oid}) AS counted
     WHERE own.oid = {oid}
   )"""
 
@@ -39,21 +39,21 @@ def _live_rows(oid: str) -> str:
 # Of a partial index only the last vacuum or analyze knows the entries. What is deduplicated in an index, and the last part of each TOAST value, needs
 # less than is assumed here: of both the bloat is at least what is computed.
 _SIZES = f"""
-SELECT measured.oid::bigint, pg_relation_size(measured.oid), pg_indexes_size(measured.oid),
-  pg_relation_size(toast), pg_relation_size(toast) - {_live_rows("toast")} * {_CHUNK_BYTES} / {FILLED},
-  (SELECT sum(greatest(0, pg_relation_size(indexrelid) - {_PAGE_BYTES}
+SELECT measured.oid::bigint, pg_catalog.pg_relation_size(measured.oid), pg_catalog.pg_indexes_size(measured.oid),
+  pg_catalog.pg_relation_size(toast), pg_catalog.pg_relation_size(toast) - {_live_rows("toast")} * {_CHUNK_BYTES} / {FILLED},
+  (SELECT pg_catalog.sum(greatest(0, pg_catalog.pg_relation_size(indexrelid) - {_PAGE_BYTES}
      - CASE WHEN indpred IS NOT NULL AND own.reltuples >= 0 THEN least(live, own.reltuples) ELSE live END
      * (entry_bytes + {_ENTRY_OVERHEAD_BYTES}) / {_INDEX_FILLED}))
-   FROM pg_index
-   JOIN pg_class AS own ON own.oid = indexrelid
-   JOIN pg_am ON pg_am.oid = own.relam AND amname = 'btree'
+   FROM pg_catalog.pg_index
+   JOIN pg_catalog.pg_class AS own ON own.oid = indexrelid
+   JOIN pg_catalog.pg_am ON pg_am.oid = own.relam AND amname = 'btree'
    CROSS JOIN LATERAL (
-     SELECT CASE WHEN bool_and(bytes IS NOT NULL) THEN sum(bytes) END AS entry_bytes
-     FROM pg_attribute AS entry
-     LEFT JOIN pg_attribute AS field ON field.attrelid = indrelid AND field.attnum = nullif(indkey[entry.attnum - 1], 0)
+     SELECT CASE WHEN pg_catalog.bool_and(bytes IS NOT NULL) THEN pg_catalog.sum(bytes) END AS entry_bytes
+     FROM pg_catalog.pg_attribute AS entry
+     LEFT JOIN pg_catalog.pg_attribute AS field ON field.attrelid = indrelid AND field.attnum = nullif(indkey[entry.attnum - 1], 0)
      CROSS JOIN LATERAL (
        SELECT CASE WHEN entry.attlen > 0 THEN entry.attlen ELSE (
-         SELECT avg_width FROM pg_stats
+         SELECT avg_width FROM pg_catalog.pg_stats
          WHERE schemaname = nspname AND tablename = CASE WHEN field.attname IS NULL THEN own.relname ELSE measured.relname END
          AND attname = coalesce(field.attname, entry.attname) LIMIT 1
        ) END AS bytes
@@ -64,22 +64,22 @@ SELECT measured.oid::bigint, pg_relation_size(measured.oid), pg_indexes_size(mea
   live
 FROM (
   SELECT oid, relname, nspname, nullif(reltoastrelid, 0) AS toast, {_live_rows("listed.oid")} AS live
-  FROM unnest(%s::oid[]) AS listed (oid)
+  FROM pg_catalog.unnest(%s::pg_catalog.oid[]) AS listed (oid)
   LEFT JOIN (
-    SELECT pg_class.oid, relname, reltoastrelid, nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    SELECT pg_class.oid, relname, reltoastrelid, nspname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
   ) AS named USING (oid)
 ) AS measured
 """
 _NOT_LOCKED = """
 WITH locked AS MATERIALIZED (
-  SELECT relation FROM pg_locks
+  SELECT relation FROM pg_catalog.pg_locks
   WHERE locktype = 'relation' AND mode = 'AccessExclusiveLock'
-  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
 )
-SELECT oid::bigint FROM unnest(%s::oid[]) AS listed (oid)
+SELECT oid::bigint FROM pg_catalog.unnest(%s::pg_catalog.oid[]) AS listed (oid)
 WHERE oid NOT IN (SELECT relation FROM locked)
-AND NOT EXISTS (SELECT FROM pg_index JOIN locked ON relation = indexrelid WHERE indrelid = listed.oid)
-AND NOT EXISTS (SELECT FROM pg_class JOIN locked ON relation = reltoastrelid WHERE pg_class.oid = listed.oid)
+AND NOT EXISTS (SELECT FROM pg_catalog.pg_index JOIN locked ON relation = indexrelid WHERE indrelid = listed.oid)
+AND NOT EXISTS (SELECT FROM pg_catalog.pg_class JOIN locked ON relation = reltoastrelid WHERE pg_class.oid = listed.oid)
 """
 """A session that waits for ACCESS EXCLUSIVE counts too: ACCESS SHARE would have to wait behind it."""
 

@@ -22,42 +22,42 @@ _JUST_VACUUMED_S = 600.0
 # due before it has the server's threshold of dead rows, so the others need not be judged.
 _TABLES = f"""
 WITH counted AS MATERIALIZED (
-  SELECT oid, pg_stat_get_dead_tuples(oid) AS dead,
-    pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid) + pg_stat_get_tuples_deleted(oid) AS written
-  FROM pg_class
+  SELECT oid, pg_catalog.pg_stat_get_dead_tuples(oid) AS dead,
+    pg_catalog.pg_stat_get_tuples_inserted(oid) + pg_catalog.pg_stat_get_tuples_updated(oid) + pg_catalog.pg_stat_get_tuples_deleted(oid) AS written
+  FROM pg_catalog.pg_class
   WHERE relkind IN ('r', 'm') AND relpersistence <> 't'
 ), judged AS MATERIALIZED (
-  SELECT counted.oid, dead, written, {VACUUM_THRESHOLD} AS threshold, coalesce(own.enabled, 'true')::bool AS enabled,
+  SELECT counted.oid, dead, written, {VACUUM_THRESHOLD} AS threshold, coalesce(own.enabled, 'true')::boolean AS enabled,
     {LOGGED_NAME} AS logged_name
   FROM counted
-  JOIN pg_class ON pg_class.oid = counted.oid
-  JOIN pg_namespace ON pg_namespace.oid = relnamespace
+  JOIN pg_catalog.pg_class ON pg_class.oid = counted.oid
+  JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
   {OWN_VACUUM_SETTINGS}
-  WHERE dead > current_setting('autovacuum_vacuum_threshold')::int OR dead > 0 AND reloptions IS NOT NULL
-  OR counted.oid = ANY(%(wanted)s::oid[])
+  WHERE dead > pg_catalog.current_setting('autovacuum_vacuum_threshold')::int OR dead > 0 AND reloptions IS NOT NULL
+  OR counted.oid = ANY(%(wanted)s::pg_catalog.oid[])
 ), overdue AS (
   SELECT oid, dead - threshold AS beyond FROM judged WHERE enabled AND dead > threshold
 ), shown AS (
   (SELECT * FROM judged ORDER BY dead DESC LIMIT {_MOST_SHOWN})
   UNION
-  SELECT * FROM judged WHERE oid = ANY(%(wanted)s::oid[])
+  SELECT * FROM judged WHERE oid = ANY(%(wanted)s::pg_catalog.oid[])
 )
-SELECT oid::bigint, oid::regclass::text, dead, written, pg_stat_get_live_tuples(oid), threshold, enabled,
-  pg_stat_get_vacuum_count(oid) + pg_stat_get_autovacuum_count(oid),
-  extract(epoch FROM clock_timestamp()
-    - greatest(pg_stat_get_last_vacuum_time(oid), pg_stat_get_last_autovacuum_time(oid)))::float8,
-  oid IN (SELECT relid FROM pg_stat_progress_vacuum),
-  (SELECT count(*) FROM overdue),
-  ARRAY(SELECT oid::regclass::text FROM overdue ORDER BY beyond DESC LIMIT {_MOST_SHOWN}),
-  (SELECT count(*) FROM counted),
+SELECT oid::bigint, oid::pg_catalog.regclass::pg_catalog.text, dead, written, pg_catalog.pg_stat_get_live_tuples(oid), threshold, enabled,
+  pg_catalog.pg_stat_get_vacuum_count(oid) + pg_catalog.pg_stat_get_autovacuum_count(oid),
+  extract(epoch FROM pg_catalog.clock_timestamp()
+    - greatest(pg_catalog.pg_stat_get_last_vacuum_time(oid), pg_catalog.pg_stat_get_last_autovacuum_time(oid)))::double precision,
+  oid IN (SELECT relid FROM pg_catalog.pg_stat_progress_vacuum),
+  (SELECT pg_catalog.count(*) FROM overdue),
+  ARRAY(SELECT oid::pg_catalog.regclass::pg_catalog.text FROM overdue ORDER BY beyond DESC LIMIT {_MOST_SHOWN}),
+  (SELECT pg_catalog.count(*) FROM counted),
   logged_name,
-  (SELECT sum((1 - null_frac) * avg_width) FROM pg_stats
-   JOIN pg_namespace ON nspname = schemaname
-   JOIN pg_class AS own_class ON own_class.relnamespace = pg_namespace.oid AND own_class.relname = tablename
+  (SELECT pg_catalog.sum((1 - null_frac) * avg_width) FROM pg_catalog.pg_stats
+   JOIN pg_catalog.pg_namespace ON nspname = schemaname
+   JOIN pg_catalog.pg_class AS own_class ON own_class.relnamespace = pg_namespace.oid AND own_class.relname = tablename
    WHERE own_class.oid = shown.oid)
 FROM shown
 ORDER BY dead DESC, written DESC
-LIMIT {_MOST_SHOWN} + cardinality(%(wanted)s::oid[])
+LIMIT {_MOST_SHOWN} + pg_catalog.cardinality(%(wanted)s::pg_catalog.oid[])
 """
 LITTLE_BYTES = 8 * 1024 * 1024
 """Bloat below this is not worth a look."""

@@ -11,10 +11,10 @@ _FAILSAFE = 1_600_000_000
 """Age at which VACUUM itself drops everything else (vacuum_failsafe_age)."""
 _LATE = 1_000_000_000
 _AGES = """
-SELECT datname, age(datfrozenxid), mxid_age(datminmxid), current_setting('autovacuum_freeze_max_age')::bigint,
-  CASE WHEN NOT pg_is_in_recovery() THEN pg_snapshot_xmax(pg_current_snapshot())::text::bigint END
-FROM pg_database
-ORDER BY greatest(age(datfrozenxid), mxid_age(datminmxid)) DESC
+SELECT datname, pg_catalog.age(datfrozenxid), pg_catalog.mxid_age(datminmxid), pg_catalog.current_setting('autovacuum_freeze_max_age')::bigint,
+  CASE WHEN NOT pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::pg_catalog.text::bigint END
+FROM pg_catalog.pg_database
+ORDER BY greatest(pg_catalog.age(datfrozenxid), pg_catalog.mxid_age(datminmxid)) DESC
 LIMIT 1
 """
 
