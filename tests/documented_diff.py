@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from stallbench import PROJECT
+from tests.documented_blocks import find_block
 
 PAGES = tuple(sorted(path.name for path in (PROJECT / "docs").glob("add-a-*.md") if "```diff" in path.read_text()))
 """The pages with a diff."""
@@ -38,8 +39,7 @@ def apply_diff(page: str, project: Path, program: str = "git") -> None:
 
 
 def _read_diff(page: str) -> str:
-    (diff,) = re.findall(r"```diff\n(.*?)```", (PROJECT / "docs" / page).read_text(), re.DOTALL)
-    return str(diff)
+    return find_block(f"docs/{page}", "diff")
 
 
 def _read_parts(page: str) -> dict[str, list[str]]:

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from stallbench.pipeline.tables import read_table
+from tests.documented_blocks import find_block
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 from tests.libraries.made_up import make_application
 
 pytestmark = [pytest.mark.end_to_end, pytest.mark.libraries]
+
+COMMANDS = [
+    shlex.split(line, comments=True)[1:]
+    for line in find_block("docs/test-my-application.md", "sh").splitlines()
+    if line.startswith("stallbench run ")
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[1])
+def test_a_run_of_the_page_passes_as_it_is(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    make_application(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    ended = bench.run(*command)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_an_application_is_tested_by_its_own_worker(bench: Bench, tmp_path: Path) -> None:
