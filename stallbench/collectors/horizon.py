@@ -30,7 +30,7 @@ SELECT 'backend' AS kind, pid::pg_catalog.text || ':' || extract(epoch FROM back
   '' AS via, false AS catalog_only
 FROM pg_catalog.pg_stat_activity
 WHERE (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL AND (datname = pg_catalog.current_database() OR datname IS NULL))
-AND pid <> pg_catalog.pg_backend_pid() AND (backend_type <> 'walsender' OR datid IS NOT NULL)
+AND leader_pid IS NULL AND pid <> pg_catalog.pg_backend_pid() AND (backend_type <> 'walsender' OR datid IS NOT NULL)
 AND pid NOT IN (SELECT pid FROM pg_catalog.pg_stat_progress_vacuum)
 UNION ALL
 SELECT 'prepared', gid, NULL, '', 'prepared', extract(epoch FROM pg_catalog.clock_timestamp() - prepared)::double precision, pg_catalog.age(transaction), '',

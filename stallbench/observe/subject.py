@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum
 from typing import Any, ClassVar
 
+from stallbench.observe.lock_waits import LockWaits
 from stallbench.visible_text import make_visible
 
 
@@ -120,6 +121,8 @@ class Known:
     """How long the server has been up."""
     replicas: Mapping[str, Any] = field(default_factory=dict)
     """The open sessions to replicas, by name."""
+    lock_waits: LockWaits = field(default_factory=LockWaits)
+    """Who waits for whom."""
     holder: str = ""
     """The oldest holder of the horizon, if it has held it for long."""
     holder_statement: str = ""

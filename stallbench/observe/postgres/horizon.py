@@ -9,15 +9,11 @@ from typing import Any
 from stallbench.collectors.connections import APPLICATION_PREFIX
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.observe.formatting import format_age, format_count, format_plural, format_since
+from stallbench.observe.postgres.blocking import describe_session, end_head
 from stallbench.observe.postgres.session import APPLICATION
-from stallbench.observe.postgres.sessions import (
-    SessionDetails,
-    read_sessions,
-    statement_to_roll_back,
-    statement_to_terminate,
-)
+from stallbench.observe.postgres.sessions import SessionDetails, end_prepared, end_session, read_sessions
 from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots, statement_to_drop
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, MANY_XIDS, VERY_LONG_TRANSACTION_S
 
 _MOST_SHOWN = 6
@@ -55,6 +51,7 @@ class HorizonSubject(Subject):
         shown = lasting[:_MOST_SHOWN]
         prepared = _read_prepared(look) if any(one.kind == "prepared" for one in shown) else {}
         details = _read_details(look, shown, replicas)
+        causes = _find_causes(look, shown)
         look.known.holder = look.known.holder_statement = ""
         slots = _read_inactive_slots(look, holders)
         restarting = {slot.name for slot in slots if slot.is_briefly_inactive}
@@ -63,7 +60,9 @@ class HorizonSubject(Subject):
         oldest = next((one for one in holding if _is_long(one)), None)
         if oldest:
             look.known.holder = _describe(oldest, details, prepared)
-            look.known.holder_statement = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
+            cause = causes.get(oldest.key)
+            own = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
+            look.known.holder_statement = cause.remedy.statement if cause else own
         rows = [
             (
                 _describe(one, details, prepared),
@@ -71,7 +70,9 @@ class HorizonSubject(Subject):
                 format_age(one.age_s) if one.age_s is not None else "",
                 format_count(one.age_xids),
                 _describe_way(one),
-                _advise(one, details.get(one.key), prepared, synced=synced, restarting=restarting),
+                causes[one.key].words
+                if one.key in causes
+                else _advise(one, details.get(one.key), prepared, synced=synced, restarting=restarting),
             )
             for one in shown
         ]
@@ -84,12 +85,39 @@ class HorizonSubject(Subject):
             sentences=(f"and {more} more",) if more else () if rows else (f"No transaction{seen} is older than a second.",),
             says_nothing=not rows,
             findings=tuple(
-                judge_holder(one, details, prepared, rank)
+                judge_holder(one, details, prepared, rank, causes.get(one.key))
                 for rank, one in enumerate(holding)
                 if _is_long(one) or one.kind == "prepared"
             ),
             unseen=_name_unseen(shown),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """For whom a holder waits, which can end nothing before that."""
+
+    words: str
+    """Like ``waits for session 12``."""
+    remedy: Remedy
+
+
+def _find_causes(look: Look, holders: list[Holder]) -> dict[str, Cause]:
+    """Return the cause of each holder on this server that waits for a lock, by the holder's key."""
+    waits = look.known.lock_waits
+    heads = {
+        one.key: waits.find_heads(one.pid)
+        for one in holders
+        if one.kind == "backend" and not one.via and one.pid is not None and one.pid in waits.by_session
+    }
+    sessions = read_sessions(look.server, [head for of_one in heads.values() for head in of_one if isinstance(head, int)])
+    return {
+        key: Cause(
+            words=f"waits for {describe_session(of_one[0], {})}" if of_one else "is in a deadlock",
+            remedy=end_head(of_one[0], waits, sessions) if of_one else Remedy(),
+        )
+        for key, of_one in heads.items()
+    }
 
 
 def _is_own(holder: Holder) -> bool:
@@ -131,9 +159,16 @@ def _is_long(holder: Holder) -> bool:
 
 
 def judge_holder(
-    holder: Holder, details: Mapping[str, SessionDetails], prepared: Mapping[str, PreparedTransaction], rank: int
+    holder: Holder,
+    details: Mapping[str, SessionDetails],
+    prepared: Mapping[str, PreparedTransaction],
+    rank: int,
+    cause: Cause | None = None,
 ) -> Finding:
-    """Return what a holder means, and how to end it. ``rank``: 0 for the oldest. ``details`` and ``prepared``: by the holder's key."""
+    """Return what a holder means, and how to end it. ``rank``: 0 for the oldest. ``details`` and ``prepared``: by the holder's key.
+
+    ``cause``: for whom it waits, if it does; that is to be ended, and not the holder.
+    """
     is_urgent = rank == 0 and ((holder.age_s or 0) >= VERY_LONG_TRANSACTION_S or holder.age_xids >= MANY_XIDS)
     severity = Severity.CRITICAL if is_urgent else Severity.WARNING if _is_long(holder) else Severity.NOTE
     since = f" for {format_age(holder.age_s)}, since {format_since(holder.age_s)}" if holder.age_s is not None else ""
@@ -141,6 +176,9 @@ def judge_holder(
     session = details.get(holder.key)
     doing = f" It is {session.doing}." if session and session.doing else ""
     statement, where, caution = _end(holder, session, prepared)
+    if cause:
+        statement, where, caution = cause.remedy.statement, cause.remedy.where, cause.remedy.caution
+        doing += f" It {cause.words}."
     named = _describe(holder, details, prepared)
     return Finding(
         severity=severity,
@@ -160,20 +198,13 @@ def _end(holder: Holder, session: SessionDetails | None, prepared: Mapping[str, 
     on_replica = f"on {holder.source}" if holder.via else ""
     match holder.kind:
         case "backend":
-            what = "rolls its transaction back and closes its connection"
-            if session and session.is_dump:
-                what = "aborts the dump"
-            elif session and session.is_walsender:
-                what = "aborts the copy; a subscriber begins it again"
-            return statement_to_terminate(holder.pid or 0), on_replica, what
+            remedy = end_session(holder.pid or 0, session)
+            return remedy.statement, on_replica, remedy.caution
         case "prepared":
             one = prepared.get(holder.key)
             where = f"in database {one.database}, as {one.owner} or a superuser" if one else ""
-            return (
-                statement_to_roll_back(holder.key),
-                where,
-                "discards what it has written: ask the transaction manager first whether it was to be committed (COMMIT PREPARED)",
-            )
+            remedy = end_prepared(holder.key)
+            return remedy.statement, where, remedy.caution
         case "slot" if holder.state == "inactive":
             return statement_to_drop(holder.key), "", describe_loss_of_slot(is_logical=holder.catalog_only)
         case _:

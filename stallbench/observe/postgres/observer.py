@@ -15,6 +15,7 @@ from stallbench.observe.postgres.blocking import BlockingSubject
 from stallbench.observe.postgres.connections import ConnectionsSubject
 from stallbench.observe.postgres.horizon import HorizonSubject
 from stallbench.observe.postgres.load import LoadSubject
+from stallbench.observe.postgres.lock_waits import LockWaitsSubject
 from stallbench.observe.postgres.notifications import NotificationsSubject
 from stallbench.observe.postgres.operations import OperationsSubject
 from stallbench.observe.postgres.queues import QueuesSubject
@@ -45,6 +46,7 @@ def make_postgres_observer(
         tuple(servers.replicas),
         [
             RightsSubject(),
+            LockWaitsSubject(),
             HorizonSubject(),
             queues,
             AutovacuumSubject(),

@@ -1,0 +1,51 @@
+"""What the graph of sessions that wait for locks says of who is to be ended, without a server."""
+
+from __future__ import annotations
+
+from stallbench.observe.lock_waits import LockWait, LockWaits, Session
+
+READER, ALTER = 1, 2
+WORKERS = (3, 4, 5)
+
+
+def wait(session: int, holders: tuple[Session, ...] = (), ahead: tuple[Session, ...] = ()) -> LockWait:
+    return LockWait(session=session, waits_s=10.0 - session, lock="a lock", holders=holders, ahead=ahead)
+
+
+def sessions(waits: list[LockWait]) -> list[int]:
+    return [one.session for one in waits]
+
+
+CHAIN = LockWaits([wait(ALTER, holders=(READER,)), *(wait(worker, ahead=(ALTER,)) for worker in WORKERS)])
+
+
+def test_the_head_blocks_those_behind_the_one_that_waits_for_it_too() -> None:
+    assert CHAIN.heads == [READER]
+    assert sessions(CHAIN.find_blocked(READER)) == [ALTER, *WORKERS]
+    assert [(one.depth, one.wait.session) for one in CHAIN.walk(READER)] == [(1, ALTER), (2, 3), (2, 4), (2, 5)]
+    assert CHAIN.find_heads(WORKERS[0]) == [READER]
+
+
+def test_those_that_only_wait_after_a_session_continue_without_it() -> None:
+    assert sessions(CHAIN.find_freed(ALTER)) == list(WORKERS)
+    queued = LockWaits([wait(2, holders=(1,)), wait(3, holders=(1,), ahead=(2,)), wait(4, holders=(2,))])
+    assert not queued.find_freed(2), "one waits for the head as well, the other for what session 2 holds"
+
+
+def test_one_that_waits_for_two_is_behind_both() -> None:
+    waits = LockWaits([wait(3, holders=(1, "prepared"))])
+    assert waits.heads == [1, "prepared"]
+    assert waits.find_heads(3) == [1, "prepared"]
+
+
+def test_a_deadlock_has_no_head_and_does_not_end_the_search() -> None:
+    waits = LockWaits([wait(1, holders=(2,)), wait(2, holders=(1,)), wait(3, holders=(2,))])
+    assert waits.heads == []
+    assert waits.cycles == [(1, 2)]
+    assert waits.find_heads(3) == []
+    assert sessions(waits.find_blocked(1)) == [1, 2, 3]
+    assert [one.wait.session for one in waits.walk(1)] == [2, 3]
+
+
+def test_sessions_in_the_order_of_a_queue_are_no_deadlock() -> None:
+    assert CHAIN.cycles == []
