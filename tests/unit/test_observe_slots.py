@@ -116,8 +116,8 @@ def test_the_table_says_of_an_invalidated_slot_that_it_keeps_nothing() -> None:
 
 def look_at_horizon(inactive: Slot) -> tuple[Section, Known]:
     """Look at a server whose oldest holder is a slot, and the next a transaction that is prepared since an hour."""
-    of_slot = ("slot", inactive.name, None, "", "inactive", None, inactive.xmin_age, "", False)
-    prepared = ("prepared", "gid", None, "", "prepared", 3600.0, 4, "", False)
+    of_slot = ("slot", inactive.name, None, "", "inactive", None, inactive.xmin_age, "", False, None, False)
+    prepared = ("prepared", "gid", None, "", "prepared", 3600.0, 4, "", False, "shop", False)
     server = Stub(
         catalog_only=[of_slot, prepared], to_jsonb=[tuple(inactive)], pg_prepared_xacts=[("gid", "app", "shop", 3600.0)]
     )
