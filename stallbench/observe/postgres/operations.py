@@ -1,13 +1,16 @@
-"""Which long operations run: base backups, dumps, index builds, vacuums, rewrites of tables? What does an index build wait for?"""
+"""Which long operations run: base backups, dumps, index builds, vacuums, rewrites, refreshes, copies? What does an index build wait for?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
-from stallbench.collectors.locks import BlockedSession, read_blocked
 from stallbench.observe.formatting import format_age, format_bytes
-from stallbench.observe.postgres.sessions import SessionDetails, read_sessions, statement_to_roll_back, statement_to_terminate
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.observe.lock_waits import LockWaits, Session
+from stallbench.observe.postgres.blocking import describe_session, end_head
+from stallbench.observe.postgres.sessions import SessionDetails, read_sessions
+from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
+from stallbench.observe.thresholds import BRIEF_S
 
 _INDEX_BUILDS = """
 SELECT progress.pid, command, phase, current_locker_pid, lockers_done, lockers_total,
@@ -30,10 +33,25 @@ _DUMPS = """
 SELECT pid FROM pg_catalog.pg_stat_activity
 WHERE backend_type = 'client backend' AND (application_name LIKE 'pg\\_dump%' OR query LIKE 'COPY % TO stdout%' AND state = 'active')
 """
+_COPIES = """
+SELECT pid, command, CASE WHEN datname = pg_catalog.current_database() THEN relid::pg_catalog.regclass::pg_catalog.text END,
+  bytes_processed, bytes_total
+FROM pg_catalog.pg_stat_progress_copy
+"""
+# Statements that the progress views leave out; what waits for a lock is shown among the blocked sessions.
+_RUNNING = """
+SELECT pid FROM pg_catalog.pg_stat_activity
+WHERE backend_type = 'client backend' AND state = 'active' AND wait_event_type IS DISTINCT FROM 'Lock' AND pid <> pg_catalog.pg_backend_pid()
+AND query_start < pg_catalog.clock_timestamp() - pg_catalog.make_interval(secs => %(brief_s)s)
+LIMIT 100
+"""
+_WITHOUT_PROGRESS = frozenset(
+    {"REFRESH MATERIALIZED VIEW", "CREATE MATERIALIZED VIEW", "ALTER TABLE", "CREATE TABLE", "VACUUM FULL", "CLUSTER", "REINDEX"}
+)
 
 
 class OperationsSubject(Subject):
-    """Reads the server's progress views, and recognises dumps by their application name or their COPY."""
+    """Reads the server's progress views, and recognises dumps by their application name or their COPY, and what has no such view by its statement."""
 
     name = "operations"
     what = "long operations"
@@ -45,16 +63,18 @@ class OperationsSubject(Subject):
         builds, backups = server.execute(_INDEX_BUILDS).fetchall(), server.execute(_BACKUPS).fetchall()
         vacuums, rewrites = server.execute(_VACUUMS).fetchall(), server.execute(_REWRITES).fetchall()
         dumps = server.execute(_DUMPS).fetchall()
-        found = (*builds, *backups, *vacuums, *rewrites, *dumps)
+        is_dump = {pid for (pid,) in dumps}
+        copies = [row for row in server.execute(_COPIES).fetchall() if row[0] not in is_dump]
+        found = {row[0] for row in (*builds, *backups, *vacuums, *rewrites, *dumps, *copies)}
+        running = [pid for (pid,) in server.execute(_RUNNING, {"brief_s": BRIEF_S}).fetchall() if pid not in found]
         # Who may not see another user's session sees neither what its index build does nor what it waits for.
         waiting = [row for row in builds if row[2] and row[2].startswith("waiting for")]
-        blocked = read_blocked(server) if waiting else []
-        blockers = {one.pid: one for one in blocked}
+        waits = look.known.lock_waits
         # Of a prepared transaction the progress view has no process id, or that of the session that prepared it, which may have ended.
-        lockers = {row[0]: blockers[row[0]].blocker_pid if row[0] in blockers else row[3] for row in waiting}
-        gids = {pid: one.prepared_gid for pid, one in blockers.items() if one.blocker_pid == 0}
-        heads = _find_heads(blocked, lockers.values())
-        sessions = read_sessions(server, [row[0] for row in found] + list(lockers.values()) + list(heads.values()))
+        lockers = {row[0]: _find_locker(row[0], row[3], waits) for row in waiting}
+        ends = [head for locker in lockers.values() for head in _list_ends(locker, waits)]
+        pids = [*found, *running, *(one for one in (*lockers.values(), *ends) if isinstance(one, int))]
+        sessions = read_sessions(server, pids)
         rows = [
             _row(f"base backup: {phase or 'unknown'}", pid, sessions, _format_backup(done, total))
             for pid, phase, total, done in backups
@@ -82,77 +102,72 @@ class OperationsSubject(Subject):
             )
             for pid, phase, table, share in vacuums
         ]
+        rows += [
+            _row(
+                f"{command or 'COPY'}: {table or 'a query, or a table that cannot be named here'}",
+                pid,
+                sessions,
+                _format_backup(done, total),
+            )
+            for pid, command, table, done, total in copies
+        ]
+        rows += [
+            _row(sessions[pid].command, pid, sessions, "")
+            for pid in running
+            if pid in sessions and sessions[pid].command in _WITHOUT_PROGRESS
+        ]
         return Section(
             title="Long operations",
             columns=("operation", "session", "since", "done") if rows else (),
             rows=tuple(rows),
             sentences=_describe_rest(bool(rows), sees_all=look.known.sees_all),
             says_nothing=not rows,
-            findings=tuple(
-                _judge_waiting(sessions, heads, pid, command, lockers[pid], gids.get(pid), done, total, table)
-                for pid, command, _, _, done, total, table, _ in waiting
-            ),
+            findings=tuple(_judge_waiting(row, lockers[row[0]], waits, sessions) for row in waiting),
         )
 
 
 def _describe_rest(is_any_running: bool, *, sees_all: bool) -> tuple[str, ...]:
     """Return what is not running. Who may not see other users' sessions sees other operations in the progress views, but no dump."""
     if is_any_running:
-        return () if sees_all else ("Dumps of other users are hidden from this user.",)
+        return () if sees_all else ("Dumps, copies, rewrites and refreshes of other users are hidden from this user.",)
+    others = "dump, COPY, rewrite of a table or REFRESH MATERIALIZED VIEW"
     if sees_all:
-        return ("No base backup, dump, index build, vacuum or rewrite of a table is running.",)
-    return ("No base backup, index build, vacuum or rewrite of a table is running, and no dump that this user may see.",)
+        return (f"No base backup, index build, vacuum, {others} is running, unless a function executes it.",)
+    return (f"No base backup, index build or vacuum is running, and no {others} that this user may see.",)
 
 
-def _find_heads(blocked: Sequence[BlockedSession], lockers: Iterable[int | None]) -> dict[int, int]:
-    """Return, for each of ``lockers`` that itself waits for a lock, the session at the head of its chain; 0: a prepared transaction."""
-    blocker_of = {one.pid: one.blocker_pid for one in blocked}
-    heads: dict[int, int] = {}
-    for locker in lockers:
-        head, passed = locker or 0, set[int]()
-        while head in blocker_of and head not in passed:
-            passed.add(head)
-            head = blocker_of[head]
-        if locker and head != locker:
-            heads[locker] = head
-    return heads
+def _find_locker(build: int, current: int | None, waits: LockWaits) -> Session:
+    """Return for whom an index build waits, ``current`` if its wait is not seen; 0 if that is not known."""
+    wait = waits.by_session.get(build)
+    return wait.blockers[0] if wait and wait.blockers else current or 0
 
 
-def _judge_waiting(
-    sessions: Mapping[int, SessionDetails],
-    heads: Mapping[int, int],
-    pid: int,
-    command: str,
-    locker: int,
-    gid: str | None,
-    done: int,
-    total: int,
-    table: str | None,
-) -> Finding:
-    build, blocker = sessions.get(pid), sessions.get(locker)
-    for_s = build.in_state_s if build else None
-    named = blocker.name if blocker else f"session {locker}" if locker else "another transaction"
-    if gid is not None:
-        named = f"prepared transaction {gid or 'of unknown name'}"
+def _list_ends(locker: Session, waits: LockWaits) -> list[Session]:
+    """Return who is to be ended: the locker itself, or whom it waits for."""
+    return waits.find_heads(locker) if locker in waits.by_session else [locker]
+
+
+def _judge_waiting(row: tuple[Any, ...], locker: Session, waits: LockWaits, sessions: Mapping[int, SessionDetails]) -> Finding:
+    """``row``: of an index build."""
+    pid, command, _, _, done, total, table, _ = row
+    build, blocker = sessions.get(pid), sessions.get(locker) if isinstance(locker, int) else None
+    named = describe_session(locker, sessions) if locker != 0 else "another transaction"
     doing = f" ({blocker.doing})" if blocker and blocker.doing else ""
-    end = locker
-    if locker in heads:
-        end = heads[locker]
-        first = sessions[end].name if end in sessions else f"session {end}" if end else "a prepared transaction"
-        doing += f", which itself waits for {first}"
+    ends = _list_ends(locker, waits)
+    if ends and ends != [locker]:
+        doing += f", which itself waits for {describe_session(ends[0], sessions)}"
+    is_known = bool(ends) and (isinstance(ends[0], str) or ends[0] in sessions)
+    remedy = end_head(ends[0], waits, sessions) if is_known else Remedy()
     return Finding(
         severity=Severity.WARNING,
         subject=OperationsSubject.name,
         about=str(pid),
-        sentence=f"{command} on {table or 'a table'} (session {pid}, running for {format_age(for_s)}) waits for {named}{doing}; "
-        f"{done} of {total} such transactions have ended.",
+        sentence=f"{command} on {table or 'a table'} (session {pid}, running for {format_age(build.in_state_s if build else None)}) "
+        f"waits for {named}{doing}; {done} of {total} such transactions have ended.",
         because="until then its index costs writes, and serves no query",
-        statement=statement_to_terminate(end) if end in sessions else statement_to_roll_back(gid) if gid else "",
-        caution="rolls its transaction back and closes its connection"
-        if end in sessions
-        else "rolls its transaction back"
-        if gid
-        else "",
+        statement=remedy.statement,
+        where=remedy.where,
+        caution=remedy.caution,
     )
 
 
