@@ -52,6 +52,22 @@ _NO_TRANSACTIONS = "statement pooling mode"
 _DIRECT = "give the address of the PostgreSQL server itself"
 _OF_ANOTHER_PROTOCOL = ("invalid response to SSL negotiation", "expected authentication request from server")
 """How libpq describes the greeting of a server of another kind."""
+_SUPERUSER = "give the address of a superuser"
+_FULL = {
+    "sorry, too many clients already": "every connection is in use, also those that are reserved for superusers",
+    "reserved for roles with privileges of": f"only reserved connections are left: {_SUPERUSER}, or of a member of pg_use_reserved_connections, "
+    "and the report says who holds the others",
+    "remaining connection slots are reserved": f"only connections that are reserved for superusers are left: {_SUPERUSER}, "
+    "and the report says who holds the others",
+    "too many connections for role": f"this user has as many connections as its CONNECTION LIMIT allows: {_SUPERUSER}, and the report says who holds them",
+    "too many connections for database": f"the database has as many connections as its CONNECTION LIMIT allows: {_SUPERUSER}, "
+    "and the report says who holds them",
+}
+"""By the server's words when it is full: what is known of it, and what to do. libpq does not pass on the SQLSTATE of a refused connection."""
+_FROM_OUTSIDE = (
+    "Without a connection, on the machine of the server: ps -eo pid,etime,args | grep '[p]ostgres: ' shows user, database, client and state "
+    "of each session; kill -TERM PID ends one, as pg_terminate_backend does"
+)
 _OUT_OF_REACH = ("57P", "08")
 """Classes of SQLSTATE by which a server ends a session."""
 
@@ -247,6 +263,8 @@ class ReadOnlySession:
 def _explain_refusal(error: psycopg.Error) -> str:
     """Return the driver's words, with the likely cause if what answered does not speak PostgreSQL's protocol."""
     words = DRIVER.describe(error)
+    if full := next((what for phrase, what in _FULL.items() if phrase in words), ""):
+        return f"{words}; {full}. {_FROM_OUTSIDE}"
     if any(words_of_libpq in words for words_of_libpq in _OF_ANOTHER_PROTOCOL):
         return f"{words}; no PostgreSQL answers. Is it MariaDB or MySQL (--dsn mariadb://..)?"
     return words
