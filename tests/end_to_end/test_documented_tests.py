@@ -40,7 +40,7 @@ def test_the_first_example_fails_if_jobs_wait(in_clone: Installed) -> None:
     add_queue(in_clone.folder)
     load = '"producers.rate": 100'
     assert load in EXAMPLE
-    (in_clone.folder / "test_mine.py").write_text(EXAMPLE.replace(load, f'{load}, "workers.work": "200ms"'))
+    (in_clone.folder / "test_mine.py").write_text(EXAMPLE.replace(load, f'{load}, "workers.work": "45ms"'))
     printed = in_clone.run("pytest", "-q", *PLUGINS, exit_code=1)
     assert "oldest_job_s.last in longtx is" in printed, printed
 
@@ -48,7 +48,8 @@ def test_the_first_example_fails_if_jobs_wait(in_clone: Installed) -> None:
 @pytest.mark.long
 def test_the_marker_gives_the_arguments(in_clone: Installed) -> None:
     add_queue(in_clone.folder)
-    shutil.copy(PROJECT / "examples" / "first-project" / "scenario.toml", in_clone.folder / "app" / "longtx.toml")
+    scenario = (PROJECT / "examples" / "first-project" / "scenario.toml").read_text()
+    (in_clone.folder / "app" / "longtx.toml").write_text(scenario.replace("my_queue.py:MyQueue", "skip_locked"))
     test = "def test_mine(stallbench):\n    assert stallbench.run(phases={'longtx': '5s'}, expect=[]).passed\n"
     (in_clone.folder / "test_mine.py").write_text(f"import pytest\n\n{MARKER}\n\n{test}")
     in_clone.run("pytest", "-q", *PLUGINS)

@@ -133,11 +133,12 @@ class FaultyRun:
         wait_for(is_so, what, within_s, every_s=0.05)
 
     def go_on_for(self, duration_s: float) -> None:
-        """Let time pass, faults being kept up meanwhile."""
+        """Let time pass, faults being kept up meanwhile, and at its end: also if the machine stood still for all of it."""
         end_s = time.monotonic() + duration_s
         while time.monotonic() < end_s:
             self.injections.run_due()
             time.sleep(0.02)
+        self.injections.run_due()
 
     def events(self, event: Event, since_ns: int = 0) -> list[dict[str, str]]:
         """Return all records of an event, of all processes. Each line is read once, however often a test looks."""

@@ -19,6 +19,7 @@ from stallbench.run.backlog import take_final_snapshot
 from stallbench.servers.aerospike_starter import ExternalAerospike
 from stallbench.waiting import wait_until
 from tests.integration.conftest import EmptyOn
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -54,7 +55,7 @@ def test_the_cleanup_journal_removes_every_record_of_the_run(
     assert journal.clean_up() == []
     with closing(driver_of("aerospike").connect(endpoint, "proof")) as proof:
         keys = [queue.store.store, queue.store.job_key(job_id)]
-        assert wait_until(lambda: not any(proof.client.exists(key)[1] for key in keys), within_s=30)
+        assert wait_until(lambda: not any(proof.client.exists(key)[1] for key in keys), within_s=PATIENCE_S)
 
 
 @pytest.mark.parametrize("queue", KINDS, indirect=True)

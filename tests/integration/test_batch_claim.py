@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,6 +14,7 @@ from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -109,15 +109,12 @@ def test_a_claim_of_one_job_holds_the_lock_of_another_job_too(empty_on: EmptyOn)
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 watch.execute("SELECT FROM batch_claim_jobs WHERE job_id = %s FOR UPDATE NOWAIT", [first])
             scheduler.execute("ROLLBACK")
-            (claim,) = claiming.result(timeout=30)
+            (claim,) = claiming.result(timeout=PATIENCE_S)
     assert claim.job_id == second
     close_queue(queue, "postgres")
 
 
 def wait_until_blocked_by(holder: psycopg.Connection[Any], watch: psycopg.Connection[Any]) -> None:
-    """Wait until a session waits for a lock of ``holder``; fails after half a minute."""
+    """Wait until a session waits for a lock of ``holder``."""
     statement = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
-    deadline_s = time.monotonic() + 30
-    while watch.execute(statement, [holder.info.backend_pid]).fetchone() == (0,):
-        assert time.monotonic() < deadline_s, "no session waits"
-        time.sleep(0.02)
+    wait_for(lambda: watch.execute(statement, [holder.info.backend_pid]).fetchone() != (0,), "a session that waits")

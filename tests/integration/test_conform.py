@@ -25,6 +25,7 @@ from stallbench.run.view import RunView
 from stallbench.servers.empty_databases import EmptyDatabases
 from stallbench.waiting import wait_until
 from tests.libraries.made_up import make_application
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -119,7 +120,7 @@ def test_a_server_that_ends_breaks_no_promise_of_the_queue(monkeypatch: pytest.M
     def kill_the_server(open_one: OpenQueue) -> None:
         (server,) = used[0].processes.of_role("server")
         os.kill(server.pid, signal.SIGKILL)
-        assert wait_until(lambda: server.poll() is not None, within_s=30, every_s=0.05)
+        assert wait_until(lambda: server.poll() is not None, within_s=PATIENCE_S, every_s=0.05)
         open_one().enqueue([NewJob(payload="{}")])
 
     promise = QueuePromise(name="anything", why_not=lambda _: None, needs_claim=True, check=kill_the_server)

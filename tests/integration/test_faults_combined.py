@@ -69,11 +69,13 @@ def test_a_fault_of_the_producers_leaves_the_one_of_a_burst_alone(run: FaultyRun
     run.wait_until_jobs_complete(5)
     run.injections.prepare_phase(Phase.model_validate({"name": "only", "duration": "1h", "faults": faults}), planned_start_s=0)
     run.injections.begin_phase("only")
-    run.go_on_for(1.5)
+    key = "killed" if kind == "kill" else "paused"
+    run.wait_until(lambda: run.faults()[-1].evidence.get(key), "a producer that is hit")
+    run.go_on_for(1)
     run.end_faults()
     burst, other = run.faults()[-2:]
     assert (burst.active_to_end, other.active_to_end) == (True, True), f"{burst.why_ended} {other.why_ended}"
-    hit = set(other.evidence["killed" if kind == "kill" else "paused"])
+    hit = set(other.evidence[key])
     assert burst.evidence["producer"] not in hit
     (left,) = run.load.running("producer")
     assert left.name.startswith("producer-1")

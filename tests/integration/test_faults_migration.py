@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stallbench.engines.postgres import connect
@@ -13,6 +15,8 @@ LEFT = (
     "SELECT attname FROM pg_attribute WHERE attname LIKE 'of_migration%' AND NOT attisdropped UNION ALL "
     "SELECT relname FROM pg_class WHERE relname LIKE 'of_migration%'"
 )
+
+BLOCKED = "SELECT pid, query_start FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
 
 
 def see_that_nothing_is_left(run: FaultyRun) -> None:
@@ -35,12 +39,19 @@ def test_in_steps_it_is_done_while_jobs_are_completed(run: FaultyRun) -> None:
 
 def test_in_one_transaction_it_gives_up_at_its_lock_timeout_and_tries_again(run: FaultyRun) -> None:
     run.wait_until_jobs_complete()
-    with connect(run.cluster.server("primary").direct, "holder") as holder:
+    primary = run.cluster.server("primary").direct
+    with connect(primary, "holder") as holder, connect(primary, "watch") as watch:
         holder.execute("BEGIN")
         holder.execute("DELETE FROM skip_locked_jobs WHERE job_id = -1")  # a lock that an index cannot be made beside
         run.inject("migration", lock_timeout="100ms", retry_after="100ms")
-        run.go_on_for(1)
-        assert run.faults()[-1].verified_gone_ns is None
+        attempts: set[tuple[Any, ...]] = set()
+
+        def has_tried_twice() -> bool:
+            attempts.update(watch.execute(BLOCKED, [holder.info.backend_pid]).fetchall())
+            return len(attempts) >= 2
+
+        run.wait_until(has_tried_twice, "a second attempt")
+        assert run.faults()[-1].verified_gone_ns is None, "it cannot be over while the lock is held"
         holder.execute("ROLLBACK")
     run.wait_until(lambda: run.faults()[-1].verified_gone_ns is not None, "the migration's end")
     evidence = run.faults()[-1].evidence

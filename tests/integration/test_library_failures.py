@@ -20,6 +20,7 @@ from stallbench.run.backlog import take_final_snapshot
 from stallbench.waiting import wait_until
 from tests.integration.conftest import EmptyOn
 from tests.libraries.made_up import LEAVE_A_CHILD, find_processes, make_application
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +42,9 @@ def opened(empty_on: EmptyOn, tmp_path: Path) -> Iterator[Opened]:
 
 
 def assert_no_process_is_left(tmp_path: Path) -> None:
-    assert wait_until(lambda: not find_processes(tmp_path / "shop"), within_s=10, every_s=0.05), find_processes(tmp_path / "shop")
+    assert wait_until(lambda: not find_processes(tmp_path / "shop"), within_s=PATIENCE_S, every_s=0.05), find_processes(
+        tmp_path / "shop"
+    )
 
 
 def test_an_installation_of_packages_that_fails_leaves_nothing(tmp_path: Path) -> None:

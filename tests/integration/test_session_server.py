@@ -18,6 +18,7 @@ from stallbench.setup.server_programs import find_server
 from stallbench.testing.session_server import Answer, Request, SessionServer
 from stallbench.waiting import wait_until
 from tests.unit.scenario_text import SMALL
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.integration
 
@@ -97,7 +98,7 @@ def test_after_the_server_was_killed_the_next_run_gets_another_one(tmp_path: Pat
         first = server.give(request(tmp_path))
         with connect(first) as connection:
             psutil.Process(connection.info.backend_pid).parent().kill()  # type: ignore[union-attr]
-        assert wait_until(lambda: refuses(first), within_s=30)
+        assert wait_until(lambda: refuses(first), within_s=PATIENCE_S)
         answers = [server.give(request(tmp_path)) for _ in range(2)]
         assert "the shared server could not be used" in answers[0].own_because
         assert start_time(answers[1])
@@ -168,7 +169,7 @@ def test_the_server_ends_with_the_process_that_asks_and_what_a_queue_s_file_prin
     service.stdin.close()
     assert service.wait(60) == 0
     assert service.stdout.read() == ""
-    assert wait_until(lambda: refuses(answer), within_s=10)
+    assert wait_until(lambda: refuses(answer), within_s=PATIENCE_S)
 
 
 def refuses(answer: Answer) -> bool:

@@ -14,6 +14,7 @@ from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.waiting import wait_until
 from tests.libraries.made_up import find_processes
+from tests.waiting import PATIENCE_S
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def processes() -> Iterator[Supervisor]:
 def start(processes: Supervisor, folder: Path, code: str, name: str = "worker-1") -> Process:
     """Start a worker that executes ``code``, and wait until it has said that it is ready."""
     process = begin(processes, folder, code, name)
-    process.wait_ready(30)
+    process.wait_ready(PATIENCE_S)
     return process
 
 
@@ -67,15 +68,15 @@ def test_what_a_wrapper_leaves_behind_is_ended_with_it(processes: Supervisor, tm
     assert len(find_processes(tmp_path / "shop")) >= 1
     if "exit" in ends:
         (tmp_path / "shop" / "go").touch()
-        assert wait_until(lambda: process.poll() is not None, within_s=30, every_s=0.01)
-    processes.stop([process], 5)
+        assert wait_until(lambda: process.poll() is not None, within_s=PATIENCE_S, every_s=0.01)
+    processes.stop([process], PATIENCE_S)
     assert processes.take_hard_ends() == ["worker-1 left processes behind when it ended; they were ended by SIGKILL"]
-    assert wait_until(lambda: not find_processes(tmp_path / "shop"), within_s=10, every_s=0.01)
+    assert wait_until(lambda: not find_processes(tmp_path / "shop"), within_s=PATIENCE_S, every_s=0.01)
 
 
 def test_one_that_ends_in_order_is_not_reported(processes: Supervisor, tmp_path: Path) -> None:
     process = start(processes, tmp_path, f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n{READY}\ntime.sleep(1000)")
-    processes.stop([process], 30)
+    processes.stop([process], PATIENCE_S)
     assert process.exit_code == 0
     assert processes.take_hard_ends() == []
 
@@ -83,7 +84,7 @@ def test_one_that_ends_in_order_is_not_reported(processes: Supervisor, tmp_path:
 def test_one_that_is_asked_to_stop_while_it_starts_has_not_ended_unexpectedly(processes: Supervisor, tmp_path: Path) -> None:
     """A fault may replace a process just before the run ends: it is then stopped before it can handle the signal."""
     starting = begin(processes, tmp_path, "time.sleep(1000)")
-    processes.stop([starting], 30)
+    processes.stop([starting], PATIENCE_S)
     assert starting.exit_code == -signal.SIGTERM
     assert (starting.record().intended, processes.exited_unexpectedly()) == ("killed", [])
 
@@ -94,8 +95,8 @@ def test_one_that_is_asked_to_stop_while_it_starts_and_ends_in_order_need_not_ha
     """The check of the records misses no events of a process that was killed."""
     in_order = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\nprint('up', flush=True)\ntime.sleep(1000)"
     starting = begin(processes, tmp_path, in_order)
-    assert wait_until(lambda: (tmp_path / "log").read_text() == "up\n", within_s=30, every_s=0.01)
-    processes.stop([starting], 30)
+    assert wait_until(lambda: (tmp_path / "log").read_text() == "up\n", within_s=PATIENCE_S, every_s=0.01)
+    processes.stop([starting], PATIENCE_S)
     assert (starting.exit_code, starting.record().intended) == (0, "killed")
 
 
@@ -104,8 +105,8 @@ def test_one_that_is_asked_to_stop_while_it_starts_and_fails_has_ended_unexpecte
 ) -> None:
     failing = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)"
     starting = begin(processes, tmp_path, failing)
-    assert wait_until(lambda: (tmp_path / "log").read_text() == "up\n", within_s=30, every_s=0.01)
-    processes.stop([starting], 30)
+    assert wait_until(lambda: (tmp_path / "log").read_text() == "up\n", within_s=PATIENCE_S, every_s=0.01)
+    processes.stop([starting], PATIENCE_S)
     assert (starting.exit_code, processes.exited_unexpectedly()) == (7, [starting])
 
 
@@ -113,7 +114,7 @@ def test_a_worker_that_is_ready_and_does_not_handle_the_signal_has_ended_unexpec
     processes: Supervisor, tmp_path: Path
 ) -> None:
     process = start(processes, tmp_path, f"{READY}\ntime.sleep(1000)")
-    processes.stop([process], 30)
+    processes.stop([process], PATIENCE_S)
     assert (process.exit_code, processes.exited_unexpectedly()) == (-signal.SIGTERM, [process])
 
 
@@ -121,7 +122,7 @@ def test_garbage_between_messages_goes_to_the_log(processes: Supervisor, tmp_pat
     garbage = r"sys.stdout.buffer.write(b'\xff\xfe\n' + b'[' * 100_000 + b'\n[1]\n\"text\"\n'); sys.stdout.flush()"
     process = start(processes, tmp_path, f"{garbage}\n{READY}\nprint('late', flush=True)\ntime.sleep(1000)")
     assert process.is_ready
-    assert wait_until(lambda: "late" in (tmp_path / "log").read_text(errors="replace"), within_s=10, every_s=0.01)
+    assert wait_until(lambda: "late" in (tmp_path / "log").read_text(errors="replace"), within_s=PATIENCE_S, every_s=0.01)
     assert '"text"' in (tmp_path / "log").read_text(errors="replace")
 
 
@@ -131,7 +132,7 @@ LOGGED = ('{"level": "info", "ready": false}', '{"ready": true}', '{"msg": "conn
 def test_what_a_worker_logs_as_json_goes_to_the_log(processes: Supervisor, tmp_path: Path) -> None:
     printed = f"print(*{LOGGED!r}, sep=chr(10), flush=True)"
     process = start(processes, tmp_path, f"{printed}\n{READY}\nprint('late', flush=True)\ntime.sleep(1000)")
-    assert wait_until(lambda: "late" in (tmp_path / "log").read_text(), within_s=10, every_s=0.01)
+    assert wait_until(lambda: "late" in (tmp_path / "log").read_text(), within_s=PATIENCE_S, every_s=0.01)
     assert (tmp_path / "log").read_text().splitlines() == [*LOGGED, "late"]
     assert process.messages() == []
 

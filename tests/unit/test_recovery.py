@@ -16,6 +16,7 @@ from stallbench.processes.role import Stop
 from stallbench.queues import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import EventLog, read_events
+from tests.waiting import PATIENCE_S
 from workers.worker import Worker, WorkerDocument
 
 BROKEN = sqlite3.OperationalError("broken")
@@ -76,7 +77,6 @@ class FailingQueue(Queue[QueueOptions]):
 
 Run = Callable[..., list[tuple[str, str]]]
 """Runs a process on a queue that fails by a plan until it has recorded some events; returns all of them and their details."""
-_PATIENCE_S = 30.0
 _POLL_EVERY_S = 0.005
 
 
@@ -121,7 +121,7 @@ def run(opened: list[FailingQueue], tmp_path: Path, monkeypatch: pytest.MonkeyPa
             began_s = time.monotonic()
 
             def stop_when_seen() -> None:
-                while (passed_s := time.monotonic() - began_s) < _PATIENCE_S:
+                while (passed_s := time.monotonic() - began_s) < PATIENCE_S:
                     if passed_s >= at_least_s and path.read_bytes().count(b"\n") >= events:
                         break
                     time.sleep(_POLL_EVERY_S)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-_WITHIN_S = 30
+from tests.waiting import PATIENCE_S
 
 WHILE_THE_LOCK_IS_HELD = """
 with stop.event._cond:
@@ -34,7 +34,7 @@ def test_a_role_notices_a_signal_at_any_moment_of_a_pause(moment: str, signal: s
         [sys.executable, "-c", f"{code}\n{moment.format(signal=signal)}\nprint(stop.asked)"],
         capture_output=True,
         text=True,
-        timeout=_WITHIN_S,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert (ended.stdout, ended.stderr) == ("True\n", "")
@@ -46,5 +46,5 @@ def test_a_role_collects_no_garbage_until_it_is_loaded_and_does_from_then_on() -
         "run = role.run_role\nrole.run_role = lambda main: seen.append(gc.isenabled()) or run(lambda: seen.append(gc.isenabled()))\n"
         "import stallbench.processes.__main__\nprint(seen)"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_WITHIN_S, check=False)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (ended.stdout, ended.stderr) == ("[False, True]\n", "")

@@ -42,6 +42,8 @@ def test_what_goes_on_is_recorded_at_once(tmp_path: Path) -> None:
 
 
 def test_what_others_change_during_a_phase_is_recorded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
     recorder = record_of(tmp_path)
     worker = ProcessRecord(name="worker-1", role="worker", pid=7, start_ns=1)
     kill = InjectionRecord(name="kill-1", category="fault", kind="kill", on="workers")
@@ -60,8 +62,7 @@ def test_what_others_change_during_a_phase_is_recorded_too(tmp_path: Path, monke
     processes.append(worker.model_copy(update={"name": "worker-1-2"}))
     recorder.keep_up()
     assert len(read_record(tmp_path / "run.json").processes) == 1, "processes are read once a second"
-    now_s = time.monotonic() + 1
-    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    now_s += 1
     recorder.keep_up()
     assert [process.name for process in read_record(tmp_path / "run.json").processes] == ["worker-1", "worker-1-2"]
 
