@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stallbench.observers.grafana import TOKEN_VARIABLE
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 from tests.grafana_stand_in import TOKEN, grafana_stand_in
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.end_to_end
 
@@ -27,7 +27,7 @@ def targets(bench: Bench) -> dict[str, dict[str, Any]]:
 
 
 def scrape(target: dict[str, Any]) -> dict[str, Metric]:
-    answer = requests.get(f"http://{target['targets'][0]}/metrics", timeout=10)
+    answer = requests.get(f"http://{target['targets'][0]}/metrics", timeout=PATIENCE_S)
     answer.raise_for_status()
     return {family.name: family for family in text_string_to_metric_families(answer.text)}
 

@@ -29,7 +29,7 @@ from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
 from tests.end_to_end.conftest import Bench, RunHere
 from tests.integration.engines import PrivateServers
-from tests.waiting import wait_for
+from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.end_to_end
 
@@ -258,7 +258,7 @@ def test_prometheus_gets_what_the_server_dashboard_asks_for(server: Endpoint, tm
         def is_all_served() -> bool:
             with suppress(requests.ConnectionError):
                 served.update(
-                    re.findall(r"^(stallbench_[a-z_]+)", requests.get(f"http://{address}/metrics", timeout=10).text, re.MULTILINE)
+                    re.findall(r"^(stallbench_[a-z_]+)", requests.get(f"http://{address}/metrics", timeout=PATIENCE_S).text, re.MULTILINE)
                 )
             return wanted <= served
 

@@ -20,6 +20,7 @@ from stallbench.setup.install import Extent
 from stallbench.setup.packages import InstallError
 from stallbench.setup.steps import Step, carry_out_all
 from stallbench.setup.toxiproxy_program import install_toxiproxy
+from tests.waiting import PATIENCE_S
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -130,7 +131,7 @@ def test_an_interrupted_set_up_ends_with_130(
 
 def test_steps_of_one_lane_follow_each_other_and_those_of_another_do_not_wait_for_them(cache: Path) -> None:
     began: list[str] = []
-    both_run = threading.Barrier(2, timeout=30)
+    both_run = threading.Barrier(2, timeout=PATIENCE_S)
 
     def run(name: str, *, meets_the_other_lane: bool = False) -> Callable[[], None]:
         def action() -> None:
