@@ -258,7 +258,9 @@ def test_prometheus_gets_what_the_server_dashboard_asks_for(server: Endpoint, tm
         def is_all_served() -> bool:
             with suppress(requests.ConnectionError):
                 served.update(
-                    re.findall(r"^(stallbench_[a-z_]+)", requests.get(f"http://{address}/metrics", timeout=PATIENCE_S).text, re.MULTILINE)
+                    re.findall(
+                        r"^(stallbench_[a-z_]+)", requests.get(f"http://{address}/metrics", timeout=PATIENCE_S).text, re.MULTILINE
+                    )
                 )
             return wanted <= served
 
