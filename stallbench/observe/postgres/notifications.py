@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from stallbench.collectors.notifications import StuckClient, StuckClients, read_notification_queue
 from stallbench.observe.formatting import format_age, format_bytes, format_plural
-from stallbench.observe.postgres.sessions import SessionDetails, read_sessions, statement_to_terminate
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.observe.postgres.sessions import SessionDetails, end_session, read_sessions, statement_to_terminate
+from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 
 _HALF = 0.5
 _FILLING = 0.01
+_BACKLOG_BYTES = 65_536
+"""What is there of a queue that listeners read is less than a few pages."""
+LISTENER_TRANSACTION_S = 10.0
+"""A transaction in which a listener misses notifications for so long can be what holds the queue back."""
+_MOST_NAMED = 3
+# A LISTEN counts from the end of its transaction on.
+_IN_TRANSACTION = """
+SELECT pid::pg_catalog.text || ':' || extract(epoch FROM backend_start)::bigint, pid,
+  extract(epoch FROM pg_catalog.clock_timestamp() - xact_start)::double precision,
+  state = 'idle' AND (query LIKE 'LISTEN %' OR query LIKE 'listen %')
+FROM pg_catalog.pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()
+AND (xact_start IS NOT NULL OR query LIKE 'LISTEN %' OR query LIKE 'listen %')
+"""
 
 
 class NotificationsSubject(Subject):
@@ -21,6 +37,10 @@ class NotificationsSubject(Subject):
     def __init__(self) -> None:
         """Know no stuck client."""
         self._stuck = StuckClients()
+        self._filling_since_s: float | None = None
+        self._last_share = 0.0
+        self._listening: set[str] = set()
+        """The sessions that were seen to listen."""
 
     def look(self, look: Look) -> Section:
         """Return the usage in one sentence, and a finding for each session whose client has not read since the last look."""
@@ -32,17 +52,13 @@ class NotificationsSubject(Subject):
         waiting = f" {format_plural(queue.lock_waits, 'commit')} with a NOTIFY wait for another one." if queue.lock_waits else ""
         seen = "" if look.known.sees_all else ", of those that this user may see"
         findings = [_judge(one, sessions.get(one.pid), queue.share) for one in stuck]
-        if queue.share >= _HALF or (queue.share >= _FILLING and not stuck):
-            findings.append(
-                Finding(
-                    severity=Severity.CRITICAL if queue.share >= _HALF else Severity.WARNING,
-                    subject=self.name,
-                    about="queue",
-                    sentence=f"The notification queue is {share}{used}: a session that listens does not read, or has been in a "
-                    "transaction for long.",
-                    because="when it is full, every commit with a NOTIFY fails",
-                )
-            )
+        is_filling = queue.share * queue.limit_bytes >= _BACKLOG_BYTES
+        if not is_filling or queue.share < self._last_share or self._filling_since_s is None:
+            self._filling_since_s = look.at_s if is_filling else None
+        self._last_share = queue.share
+        suspects = self._find_suspects(look) if look.known.sees_all else []
+        if queue.share >= _HALF or (is_filling and not stuck and (suspects or queue.share >= _FILLING)):
+            findings.append(_judge_queue(f"The notification queue is {share}{used}", queue.share, suspects))
         return Section(
             title="Notifications",
             sentences=(
@@ -51,6 +67,54 @@ class NotificationsSubject(Subject):
             says_nothing=not queue.share and not stuck and not queue.lock_waits,
             findings=tuple(findings),
         )
+
+    def _find_suspects(self, look: Look) -> list[SessionDetails]:
+        """Return the sessions that may hold the queue back, if one of them has done so for long.
+
+        A listener reads no notifications in a transaction. Since the queue was first seen to fill, the one that holds it back has been in the same.
+        The server does not say who listens. Of several, those alone are returned that were seen with a LISTEN that has ended.
+        """
+        rows = look.server.execute(_IN_TRANSACTION).fetchall()
+        self._listening |= {key for key, _, _, has_listened in rows if has_listened}
+        if self._filling_since_s is None:
+            return []
+        for_s = look.at_s - self._filling_since_s
+        in_transaction = [(key, pid) for key, pid, age_s, _ in rows if age_s is not None and age_s >= for_s]
+        listening = [(key, pid) for key, pid in in_transaction if key in self._listening]
+        sessions = read_sessions(look.server, [pid for _, pid in listening or in_transaction])
+        # A dump reads, and does not listen.
+        suspects = sorted((one for one in sessions.values() if not one.is_dump), key=lambda one: -(one.transaction_s or 0.0))
+        return suspects if suspects and (suspects[0].transaction_s or 0.0) >= LISTENER_TRANSACTION_S else []
+
+
+def _judge_queue(filled: str, share: float, suspects: Sequence[SessionDetails]) -> Finding:
+    """``filled``: the beginning of the sentence."""
+    remedy = Remedy()
+    if not suspects:
+        why = ": a session that listens does not read, or has been in a transaction for long"
+    elif len(suspects) == 1:
+        (one,) = suspects
+        remedy = end_session(one.pid, one)
+        why = (
+            f", and {one.name} holds it back: no other session has been in one transaction since the queue began to fill, and in a transaction nothing is read"
+            f" ({one.doing})"
+        )
+    else:
+        names = "; ".join(f"{one.name}, {one.doing}" for one in suspects[:_MOST_NAMED])
+        more = f"; and {len(suspects) - _MOST_NAMED} more" if len(suspects) > _MOST_NAMED else ""
+        why = (
+            f", and one of {len(suspects)} sessions holds it back, which listens and has been in one transaction since the queue began to fill; the server "
+            f"does not say which, until the queue is half full (in its log: 'The server process with PID ..'): {names}{more}"
+        )
+    return Finding(
+        severity=Severity.CRITICAL if share >= _HALF else Severity.WARNING,
+        subject=NotificationsSubject.name,
+        about="queue",
+        sentence=f"{filled}{why}.",
+        because="when it is full, every commit with a NOTIFY fails",
+        statement=remedy.statement,
+        caution=remedy.caution,
+    )
 
 
 def _judge(one: StuckClient, session: SessionDetails | None, share: float) -> Finding:
