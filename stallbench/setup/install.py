@@ -21,6 +21,7 @@ from enum import IntEnum
 
 from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT
+from stallbench.setup.cache import describe_remedy, open_to_servers
 from stallbench.setup.components import (
     CACHE,
     JAVA_COMMAND,
@@ -146,6 +147,7 @@ def install(extent: Extent) -> None:
     try:
         with one_at_a_time():
             failures = carry_out_all(installation_steps(extent))
+            open_to_servers()
             missing = [_describe(step, why) for step, why in failures if step.is_needed]
             unavailable = [_describe(step, why) for step, why in failures if not step.is_needed]
             if not missing and extent == Extent.EVERYTHING:
@@ -154,7 +156,7 @@ def install(extent: Extent) -> None:
         print(f"set-up: interrupted; run `{SETUP_COMMAND}` again to continue", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     except OSError as error:
-        print(f"set-up: {error.filename or PROJECT}: {error.strerror}", file=sys.stderr)
+        print(f"set-up: {error.filename or PROJECT}: {error.strerror}{describe_remedy(error.filename)}", file=sys.stderr)
         sys.exit(EXIT_NOT_CARRIED_OUT)
     if missing:
         print(

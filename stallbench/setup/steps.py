@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TextIO
 
+from stallbench.setup.cache import describe_remedy
 from stallbench.setup.components import CACHE
 from stallbench.setup.packages import InstallError
 
@@ -84,7 +85,7 @@ def carry_out(step: Step, output: TextIO | None = None) -> str | None:
     except InstallError as error:
         return str(error)
     except OSError as error:
-        return f"{error.filename}: {error.strerror}"
+        return f"{error.filename}: {error.strerror}{describe_remedy(error.filename)}"
     if not step.is_installed():
         return "installed, but not found afterwards; does an environment variable point elsewhere?"
     print(f"set-up: {step.name}: installed in {time.monotonic() - began_s:.0f} s", file=output, flush=True)

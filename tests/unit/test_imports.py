@@ -23,6 +23,7 @@ measures
 engines
 setup.components setup.certificates deadlocks
 setup.packages
+setup.cache
 setup.go_toolchain setup.npm setup.python_interpreter setup.steps setup.uv_settings
 setup.jars
 libraries setup.server_programs setup.postgres_packages setup.volatile_disk_program setup.libfaketime

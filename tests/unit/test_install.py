@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.setup import cache as cache_module
 from stallbench.setup import install, packages, steps, toxiproxy_program
 from stallbench.setup.install import Extent
 from stallbench.setup.packages import InstallError
@@ -28,7 +29,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
-    for module in (packages, steps, toxiproxy_program):
+    for module in (cache_module, packages, steps, toxiproxy_program):
         monkeypatch.setattr(module, "CACHE", folder)
     monkeypatch.setattr(install, "_prepare_spark", lambda: None)
     return folder
