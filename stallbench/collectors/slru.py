@@ -6,6 +6,7 @@ PostgreSQL keeps both in small buffers (SLRU): 32 pages of subtransactions, 8 an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import WatchedServer
@@ -23,6 +24,22 @@ FROM pg_catalog.pg_stat_slru
 """
 
 
+class Lookups(NamedTuple):
+    """Since the server's statistics were reset."""
+
+    subtransactions: int
+    multixacts: int
+    reads: int
+    """Pages that were read from disk for both."""
+
+
+def read_lookups(connection: Any) -> Lookups:
+    """Return how often sessions have looked up each kind, in a buffer or not."""
+    row = connection.execute(_LOOKUPS).fetchone()
+    assert row is not None
+    return Lookups(*row)
+
+
 class SlruCollector(ServerCollector):
     """Reads the primary's statistics of the two kinds of buffers, since they were reset."""
 
@@ -31,7 +48,5 @@ class SlruCollector(ServerCollector):
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield the look-ups of each kind, found in a buffer or not, and the pages that were read from disk for both."""
-        row = connection.execute(_LOOKUPS).fetchone()
-        assert row is not None
         names = ("subtransaction_lookups", "multixact_lookups", "slru_reads")
-        yield from samples_of(server.name, "server", dict(zip(names, row, strict=True)))
+        yield from samples_of(server.name, "server", dict(zip(names, read_lookups(connection), strict=True)))

@@ -7,16 +7,16 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stallbench.errors import BadInputError
-from stallbench.exposition.exposure import Exposure
 from stallbench.observe.address import ObservedServers, read_addresses
-from stallbench.observe.expectations import read_expectations
-from stallbench.observe.profile.estimate import FEWEST_READINGS
 from stallbench.scenario.duration import parse_duration_s
-from stallbench.scenario.expectation import Expectation
-from stallbench.scenario.file import is_scenario_name
 from stallbench.setup.components import require_java
+
+if TYPE_CHECKING:
+    from stallbench.exposition.exposure import Exposure
+    from stallbench.scenario.expectation import Expectation
 
 _SHORTEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
@@ -98,7 +98,7 @@ def read_options(
         shows_all=shows_all,
         for_s=for_s,
         report=report,
-        expect=read_expectations(expect) if expect else (),
+        expect=_read_expectations(expect) if expect else (),
         exposure=_read_exposure(expose) if expose else None,
         profile=profile,
         runs=runs,
@@ -108,8 +108,17 @@ def read_options(
     return options
 
 
+def _read_expectations(path: Path) -> tuple[Expectation, ...]:
+    from stallbench.observe.expectations import read_expectations
+
+    return read_expectations(path)
+
+
 def _require_profile(path: Path, *, for_s: float, every_s: float) -> None:
     """Raise `BadInputError` if the load cannot be recorded there, before anything is observed."""
+    from stallbench.observe.profile.estimate import FEWEST_READINGS
+    from stallbench.scenario.file import is_scenario_name
+
     option = f"--record-profile {path}"
     if path.suffix != ".toml" or not is_scenario_name(path.stem):
         raise BadInputError(
@@ -134,6 +143,8 @@ def _read_time(option: str, text: str, shortest_s: float, longest_s: float) -> f
 
 def _read_exposure(address: str) -> Exposure:
     """Return where to listen; raises `BadInputError` if that is no free address of this machine."""
+    from stallbench.exposition.exposure import Exposure
+
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
         raise BadInputError(f"--expose {address}: expected ADDRESS:PORT, like 127.0.0.1:9187")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from stallbench.engines.mysql import DRIVER
 from stallbench.observe.address import PRIMARY, ObservedServers
 from stallbench.observe.formatting import format_age
@@ -14,9 +16,11 @@ from stallbench.observe.innodb.servers import InnoDBConnectionsSubject, InnoDBRe
 from stallbench.observe.innodb.session import InnoDBSession
 from stallbench.observe.innodb.statements import InnoDBStatementsSubject
 from stallbench.observe.observer import Observer
-from stallbench.observe.postgres.load import LoadSubject
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.subject import Look, Subject, Unseen
+
+if TYPE_CHECKING:
+    from stallbench.observe.postgres.load import LoadSubject
 
 _REFUSED = {1044, 1045, 1142, 1143, 1227, 1356, 1370}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -14,7 +15,6 @@ from stallbench.observe.postgres.autovacuum import AutovacuumSubject
 from stallbench.observe.postgres.blocking import BlockingSubject
 from stallbench.observe.postgres.connections import ConnectionsSubject
 from stallbench.observe.postgres.horizon import HorizonSubject
-from stallbench.observe.postgres.load import LoadSubject
 from stallbench.observe.postgres.lock_waits import LockWaitsSubject
 from stallbench.observe.postgres.notifications import NotificationsSubject
 from stallbench.observe.postgres.operations import OperationsSubject
@@ -23,9 +23,13 @@ from stallbench.observe.postgres.replication import ReplicationSubject
 from stallbench.observe.postgres.rights import RightsSubject
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.observe.postgres.statements import StatementsSubject
+from stallbench.observe.postgres.subtransactions import SubtransactionsSubject
 from stallbench.observe.postgres.tables import TablesSubject
 from stallbench.observe.postgres.wraparound import WraparoundSubject
 from stallbench.observe.subject import Look, Subject, Unseen
+
+if TYPE_CHECKING:
+    from stallbench.observe.postgres.load import LoadSubject
 
 _NOT_KNOWN = (
     psycopg.errors.UndefinedColumn,
@@ -52,6 +56,7 @@ def make_postgres_observer(
             AutovacuumSubject(),
             TablesSubject(log),
             BlockingSubject(),
+            SubtransactionsSubject(),
             OperationsSubject(),
             NotificationsSubject(),
             StatementsSubject(),

@@ -1,0 +1,113 @@
+"""An observation that is going on: its looks, on whichever engine, and what is done with each.
+
+What a single report does not need, such as the recording and the other family of engines, is loaded only when it is used: the report is asked for
+while a queue is slow.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
+from stallbench.observe.options import ObserveOptions
+from stallbench.observe.postgres.queues import QueuesSubject
+
+if TYPE_CHECKING:
+    from stallbench.observe.postgres.load import LoadSubject
+    from stallbench.observe.recording import Recording
+    from stallbench.observe.screen import ObserveScreen
+
+BETWEEN_LOOKS_S = 2.0
+"""Between the first two looks: rates and stuck clients need two."""
+
+
+class Ongoing:
+    """An observation that is going on."""
+
+    def __init__(self, options: ObserveOptions) -> None:
+        """Look for the first time. Raises `NotCarriedOutError` if the server cannot be read, `BadInputError` if a queue is missing."""
+        self.options = options
+        make = _prepare_postgres if options.servers.primary.engine == "postgres" else _prepare_innodb
+        self.queues: QueuesSubject
+        self.load: LoadSubject | None
+        """Records the load of the queue."""
+        self.observer: Observer
+        self.queues, self.load, self.observer = make(options)
+        self.recording: Recording | None = None
+        self.lost = ""
+        """Why the last look could not read the server; empty if it could."""
+        self.looks = self.missed = 0
+        self.first = self.last = self.observer.look()
+        if self.first.gone:
+            self.observer.close()
+            endpoint = options.servers.primary
+            user = f"{endpoint.user}@" if endpoint.user else ""
+            address = f"{user}{endpoint.host or 'local socket'}:{endpoint.port}/{endpoint.database}"
+            raise NotCarriedOutError(f"{address} cannot be read: {self.first.gone}")
+        try:
+            self.queues.require_named()
+            if self.load is not None:
+                self.load.require_queue()
+        except BadInputError:
+            self.observer.close()
+            raise
+
+    def look(self, *, reads_everything: bool = False) -> Observation:
+        """Look, and record what the collectors measure."""
+        observation = self.observer.look(reads_everything=reads_everything)
+        self.looks += 1
+        self.lost = observation.gone
+        self.last = self.last if observation.gone else observation
+        if self.recording is not None and not observation.gone:
+            try:
+                self.recording.sample(self.queues.take_new_counts())
+            except ServerGoneError as error:
+                self.missed += 1
+                self.lost = str(error)
+        elif self.recording is not None:
+            self.recording.miss()
+        self.missed += bool(observation.gone)
+        return observation
+
+    def continue_until(self, screen: ObserveScreen, until_s: float) -> None:
+        """Look and show until ``until_s`` on the monotonic clock."""
+        from stallbench.observe.screen import describe_pace
+
+        pause_s, is_second = BETWEEN_LOOKS_S, True
+        while time.monotonic() + pause_s <= until_s:
+            time.sleep(pause_s)
+            cpu_s, spent_s = time.process_time(), self.observer.spent_s
+            observation = self.look(reads_everything=is_second)
+            # A session that was opened in between has spent less than the former one.
+            spent_s = max(self.observer.spent_s - spent_s, observation.spent_s)
+            screen.show(observation, describe_pace(pause_after(spent_s, 0.0, self.options.every_s)))
+            pause_s = pause_after(spent_s, time.process_time() - cpu_s, self.options.every_s)
+            if is_second:
+                # The first two looks read everything. Later ones leave out what is expensive, so they need not wait for it.
+                pause_s, is_second = self.options.every_s, False
+        time.sleep(max(0.0, until_s - time.monotonic()))
+
+
+def _prepare_postgres(options: ObserveOptions) -> tuple[QueuesSubject, LoadSubject | None, Observer]:
+    from stallbench.observe.postgres.observer import make_postgres_observer
+
+    queues, load = QueuesSubject(options.tables), None
+    if options.profile:
+        from stallbench.observe.postgres.load import LoadSubject
+
+        load = LoadSubject(queues)
+    return queues, load, make_postgres_observer(options.servers, queues, options.log, load)
+
+
+def _prepare_innodb(options: ObserveOptions) -> tuple[QueuesSubject, LoadSubject | None, Observer]:
+    from stallbench.observe.innodb.observer import make_innodb_observer
+    from stallbench.observe.innodb.queues import InnoDBQueuesSubject
+
+    queues, load = InnoDBQueuesSubject(options.tables), None
+    if options.profile:
+        from stallbench.observe.innodb.load import InnoDBLoadSubject
+
+        load = InnoDBLoadSubject(queues)
+    return queues, load, make_innodb_observer(options.servers, queues, load)

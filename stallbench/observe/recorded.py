@@ -1,0 +1,141 @@
+"""Records an observation that is going on as a run's folder, and serves its figures to Prometheus."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from stallbench.exposition import serve
+from stallbench.exposition.intervals import Interval
+from stallbench.exposition.targets import Targets
+from stallbench.measures import MEASURES
+from stallbench.observe.expectations import PHASE
+from stallbench.observe.ongoing import Ongoing
+from stallbench.observe.recording import QUEUE_KIND, Recording
+from stallbench.observe.run_record import ObservationRecord
+from stallbench.observe.sampled_metrics import SampledRun
+from stallbench.run.record import RunStatus, UncertainMetric
+from stallbench.scenario.expectation import Expectation
+
+
+@contextmanager
+def recorded(ongoing: Ongoing) -> Iterator[ObservationRecord]:
+    """Record the observation as a run, completed or aborted."""
+    options = ongoing.options
+    watched = Recording.describe(ongoing.queues.tables)
+    record = ObservationRecord(
+        options.runs,
+        options.servers,
+        watched,
+        title=ongoing.first.title,
+        version=ongoing.observer.sessions["primary"].version_text,
+        duration_s=options.for_s or 0.0,
+        every_s=options.every_s,
+        expect=options.expect,
+    )
+    _start_recording(ongoing, record.folder.path)
+    _say_what_is_not_sampled(options.expect, record.folder.path)
+
+    def end(status: RunStatus, reason: str) -> None:
+        uncertain = ongoing.recording.jobs.find_uncertain() if ongoing.recording is not None else []
+        record.end(status, reason, [*_list_notes(ongoing), *_list_lower_bounds(uncertain)], uncertain)
+
+    try:
+        yield record
+    except KeyboardInterrupt:
+        end("aborted", "interrupted")
+        print(f"the records are kept: stallbench report {record.folder.path}", file=sys.stderr)
+        raise
+    except BaseException as error:
+        end("failed", str(error) or type(error).__name__)
+        raise
+    end("completed", ongoing.lost)
+
+
+def _say_what_is_not_sampled(expect: Sequence[Expectation], folder: Path) -> None:
+    """Name the metrics that the first reading lacks, such as dead tuples of MariaDB, before minutes of observation that end as unknown."""
+    run = SampledRun(folder)
+    metrics = list(dict.fromkeys(each.metric for each in expect))
+    if missing := [metric for metric in metrics if not run.is_sampled(metric.partition(".")[0])]:
+        print(
+            f"not in the first reading: {', '.join(missing)}; an expectation of it is unknown unless it is measured later",
+            file=sys.stderr,
+        )
+
+
+def _list_notes(ongoing: Ongoing) -> list[str]:
+    notes = [
+        f"At the end ({ongoing.last.at:%H:%M:%S} UTC), {one.severity.name.lower()}: {one.sentence}"
+        + (f" To end it: {one.statement}" if one.statement else "")
+        for one in ongoing.last.findings
+    ]
+    notes += [f"Not seen: {one.what}: {one.why}." for one in ongoing.last.unseen]
+    if ongoing.missed:
+        notes.append(f"In {ongoing.missed} of {ongoing.looks} readings the server could not be read.")
+    if ongoing.recording is not None:
+        notes += [f"The collector {name} measured nothing at the end: {why}." for name, why in ongoing.recording.why_not.items()]
+    return notes
+
+
+def _list_lower_bounds(uncertain: Sequence[UncertainMetric]) -> list[str]:
+    return [
+        f"The {MEASURES[name].label} may at times have been larger than recorded: {one.why}."
+        for one in uncertain
+        for name, statistic in [one.metric.split(".")]
+        if statistic == "max" and one.is_at_least
+    ]
+
+
+@contextmanager
+def exposed(ongoing: Ongoing, record: ObservationRecord | None) -> Iterator[None]:
+    """Serve what the collectors measure to Prometheus, and list the address for its file discovery."""
+    from stallbench.exposition.run_figures import RunFigures
+    from stallbench.exposition.sample_figures import SampleFigures
+
+    options = ongoing.options
+    assert options.exposure is not None, "asked for"
+    figures, phase = SampleFigures(options.every_s), RunFigures()
+    interval = Interval(what="phase", name=PHASE, kind="measured", on="", start_ns=time.time_ns(), end_ns=None)
+    phase.observe([interval])
+    with tempfile.TemporaryDirectory(prefix=f"stallbench-observe-{os.getpid()}-") as scratch:
+        if ongoing.recording is None:
+            (Path(scratch) / "samples").mkdir()
+            _start_recording(ongoing, Path(scratch), figures)
+        else:
+            ongoing.recording.observe = figures.keep
+        port = serve(options.exposure, figures, phase)["metrics_port"]
+        run = record.folder.path if record else options.runs / f"observe-{options.servers.primary.database or 'server'}"
+        run.parent.mkdir(parents=True, exist_ok=True)
+        labels = {
+            "scenario": "observe",
+            "variant": "control",
+            "queue": QUEUE_KIND,
+            "engine": options.servers.primary.engine,
+            "run": run.name,
+        }
+        targets = Targets(run, labels, options.exposure.host)
+        targets.say_phase(PHASE)
+        targets.say_processes({"observe": port}, {})
+        try:
+            yield
+        finally:
+            targets.end()
+
+
+def _start_recording(ongoing: Ongoing, folder: Path, figures: object = None) -> None:
+    options = ongoing.options
+    ongoing.recording = Recording(
+        folder,
+        options.servers,
+        ongoing.queues.tables,
+        lambda: ongoing.observer.sessions,
+        every_s=options.every_s,
+        log=options.log,
+    )
+    ongoing.recording.observe = getattr(figures, "keep", None)
+    ongoing.recording.sample(ongoing.queues.counts)
