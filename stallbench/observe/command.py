@@ -37,17 +37,15 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
     """
     from stallbench.observe.screen import ObserveScreen
 
+    if options.is_recorded or options.exposure:
+        from stallbench.observe.recorded import exposed, recorded
     ongoing = Ongoing(options)
     until_s = time.monotonic() + options.for_s if options.for_s is not None else float("inf")
     try:
         with ExitStack() as stack:
-            record = None
-            if options.is_recorded or options.exposure:
-                from stallbench.observe.recorded import exposed, recorded
-
-                record = stack.enter_context(recorded(ongoing)) if options.is_recorded else None
-                if options.exposure:
-                    stack.enter_context(exposed(ongoing, record))
+            record = stack.enter_context(recorded(ongoing)) if options.is_recorded else None
+            if options.exposure:
+                stack.enter_context(exposed(ongoing, record))
             screen = stack.enter_context(ObserveScreen(shows_all=options.shows_all))
             if screen.is_redrawn:
                 screen.show(ongoing.first, "rates follow with the second reading")

@@ -18,6 +18,7 @@ from stallbench.observe.postgres.horizon import HorizonSubject
 from stallbench.observe.postgres.lock_waits import LockWaitsSubject
 from stallbench.observe.postgres.notifications import NotificationsSubject
 from stallbench.observe.postgres.operations import OperationsSubject
+from stallbench.observe.postgres.pending_lists import PendingListsSubject
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.postgres.replication import ReplicationSubject
 from stallbench.observe.postgres.rights import RightsSubject
@@ -55,6 +56,7 @@ def make_postgres_observer(
             queues,
             AutovacuumSubject(),
             TablesSubject(log),
+            PendingListsSubject(),
             BlockingSubject(),
             SubtransactionsSubject(),
             OperationsSubject(),

@@ -5,6 +5,7 @@ The server opens a table to measure it, which takes ACCESS SHARE: one table that
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -41,9 +42,12 @@ def _live_rows(oid: str) -> str:
 _SIZES = f"""
 SELECT measured.oid::bigint, pg_catalog.pg_relation_size(measured.oid), pg_catalog.pg_indexes_size(measured.oid),
   pg_catalog.pg_relation_size(toast), pg_catalog.pg_relation_size(toast) - {_live_rows("toast")} * {_CHUNK_BYTES} / {FILLED},
-  (SELECT pg_catalog.sum(greatest(0, pg_catalog.pg_relation_size(indexrelid) - {_PAGE_BYTES}
+  (SELECT pg_catalog.json_agg(pg_catalog.json_build_array(indexrelid::pg_catalog.regclass::pg_catalog.text,
+     pg_catalog.pg_relation_size(indexrelid),
+     greatest(0, pg_catalog.pg_relation_size(indexrelid) - {_PAGE_BYTES}
      - CASE WHEN indpred IS NOT NULL AND own.reltuples >= 0 THEN least(live, own.reltuples) ELSE live END
-     * (entry_bytes + {_ENTRY_OVERHEAD_BYTES}) / {_INDEX_FILLED}))
+     * (entry_bytes + {_ENTRY_OVERHEAD_BYTES}) / {_INDEX_FILLED}),
+     indisvalid AND NOT indisexclusion))
    FROM pg_catalog.pg_index
    JOIN pg_catalog.pg_class AS own ON own.oid = indexrelid
    JOIN pg_catalog.pg_am ON pg_am.oid = own.relam AND amname = 'btree'
@@ -84,6 +88,18 @@ AND NOT EXISTS (SELECT FROM pg_catalog.pg_class JOIN locked ON relation = reltoa
 """A session that waits for ACCESS EXCLUSIVE counts too: ACCESS SHARE would have to wait behind it."""
 
 
+class IndexSize(NamedTuple):
+    """A B-tree of a table."""
+
+    name: str
+    """As SQL needs it, with its schema."""
+    size_bytes: float
+    bloat_bytes: float
+    """What it occupies beyond entries for the table's live rows, at least."""
+    can_be_rebuilt: bool
+    """Whether it can be rebuilt beside reads and writes."""
+
+
 class Sizes(NamedTuple):
     """The sizes of one table in bytes; None if it was dropped."""
 
@@ -93,10 +109,15 @@ class Sizes(NamedTuple):
     """Of the values that are stored beside the rows; None if the table's rows have no such values."""
     toast_bloat_bytes: float | None = None
     """What its TOAST table occupies beyond its live rows, at least; None if nothing is known of these."""
-    index_bloat_bytes: float | None = None
-    """What its B-trees occupy beyond entries for its live rows, at least; None if these, or the statistics of all, are unknown."""
+    indexes: Sequence[IndexSize] = ()
+    """Its B-trees; without those of whose columns there are no statistics."""
     live_rows: float | None = None
     """An estimate; None if nothing is known of them."""
+
+    @property
+    def index_bloat_bytes(self) -> float | None:
+        """What its B-trees occupy beyond entries for its live rows, at least; None if these, or the statistics of all, are unknown."""
+        return sum(one.bloat_bytes for one in self.indexes) if self.indexes else None
 
 
 class TableSizes:
@@ -122,4 +143,7 @@ class TableSizes:
 
 
 def _measure(server: Any, tables: Sequence[int]) -> Mapping[int, Sizes]:
-    return {oid: Sizes(*sizes) for oid, *sizes in server.execute(_SIZES, (list(tables),)).fetchall()}
+    return {
+        oid: Sizes(table, index, toast, toast_bloat, [IndexSize(*one) for one in json.loads(indexes or "[]")], live)
+        for oid, table, index, toast, toast_bloat, indexes, live in server.execute(_SIZES, (list(tables),)).fetchall()
+    }

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, read_workers
 from stallbench.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
 from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural, write_quoted
+from stallbench.observe.postgres.indexes import judge_indexes
 from stallbench.observe.postgres.table_sizes import FILLED, ROW_OVERHEAD_BYTES, Sizes, TableSizes
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 
@@ -133,6 +134,9 @@ class TablesSubject(Subject):
         self._notice_vacuums(tables)
         most, workers = read_workers(look.server)
         findings = [finding for table in tables if (finding := self._judge(table, look, wanted))]
+        findings += judge_indexes(
+            look, [(one.oid, one.sizes) for one in tables if one.sizes and not _is_mostly_dead(one)], LITTLE_BYTES
+        )
         overdue = tables[0].overdue_tables if tables else 0
         if overdue and len(workers) >= most:
             names = ", ".join(tables[0].overdue_names)
@@ -198,7 +202,7 @@ class TablesSubject(Subject):
             self._why_no_log = error.strerror or str(error)
 
     def _judge(self, table: TableCounts, look: Look, wanted: Sequence[int]) -> Finding | None:
-        if table.dead < _MANY_DEAD or table.dead < _MOSTLY_DEAD * (table.live + table.dead):
+        if not _is_mostly_dead(table):
             return None
         holder = look.known.holder
         if not holder and table.oid in look.known.without_autovacuum:
@@ -284,6 +288,10 @@ class TablesSubject(Subject):
                 )
             )
         return tuple(unseen)
+
+
+def _is_mostly_dead(table: TableCounts) -> bool:
+    return table.dead >= _MANY_DEAD and table.dead >= _MOSTLY_DEAD * (table.live + table.dead)
 
 
 def _describe_size(size_bytes: int | None, bloat_bytes: float | None) -> str:

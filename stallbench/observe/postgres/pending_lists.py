@@ -1,0 +1,97 @@
+"""How long is the pending list of a queue's GIN index, which every search through the index reads whole?
+
+New entries of a GIN index wait in a list (``fastupdate``) until a vacuum, or an insert that finds it too long, moves them into the index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stallbench.observe.formatting import format_bytes, format_plural, quote_name, quote_text
+from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
+
+_MANY_PAGES = 128
+"""A megabyte: a search reads a few pages of the index itself."""
+_PAGE_BYTES = 8192
+_INDEXES = """
+SELECT pg_class.oid::bigint, pg_class.oid::pg_catalog.regclass::pg_catalog.text, indrelid::pg_catalog.regclass::pg_catalog.text,
+  pg_catalog.pg_stat_get_numscans(pg_class.oid)
+FROM pg_catalog.pg_index
+JOIN pg_catalog.pg_class ON pg_class.oid = indexrelid
+JOIN pg_catalog.pg_am ON pg_am.oid = relam AND amname = 'gin'
+WHERE indrelid = ANY(%s::pg_catalog.oid[]) AND indisvalid AND NOT EXISTS (
+  SELECT FROM pg_catalog.pg_options_to_table(reloptions) WHERE option_name = 'fastupdate' AND NOT option_value::boolean
+)
+ORDER BY 2
+LIMIT 20
+"""
+# A function that another user could have put in its place is not executed.
+_FUNCTION = """
+SELECT pg_catalog.quote_ident(nspname)
+FROM pg_catalog.pg_extension
+JOIN pg_catalog.pg_depend ON refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND refobjid = pg_extension.oid AND deptype = 'e'
+JOIN pg_catalog.pg_proc ON classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND objid = pg_proc.oid
+JOIN pg_catalog.pg_language ON pg_language.oid = prolang AND lanname = 'c'
+JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pronamespace
+WHERE extname = 'pgstattuple' AND proname = 'pgstatginindex'
+AND NOT EXISTS (
+  SELECT FROM pg_catalog.pg_roles WHERE pg_roles.oid IN (extowner, proowner) AND NOT rolsuper
+)
+AND pg_catalog.has_schema_privilege(pg_namespace.oid, 'USAGE') AND pg_catalog.has_function_privilege(pg_proc.oid, 'EXECUTE')
+"""
+_PENDING = "SELECT pending_pages, pending_tuples FROM {schema}.pgstatginindex(%s::pg_catalog.oid::pg_catalog.regclass)"
+
+
+class PendingListsSubject(Subject):
+    """Reads the lists of the queue's indexes with the extension pgstattuple, if it belongs to a superuser."""
+
+    name = "pending lists"
+    what = "pending lists of GIN indexes"
+    position = 32
+    shortest_pause_s = 4.0
+
+    def look(self, look: Look) -> Section:
+        """Return a finding for each index whose list is long."""
+        if look.known.is_replica or not look.known.queue_oids:
+            return Section(title="")
+        indexes = look.server.execute(_INDEXES, (list(look.known.queue_oids),)).fetchall()
+        if not indexes:
+            return Section(title="")
+        row = look.server.execute(_FUNCTION).fetchone()
+        if row is None:
+            searched = [name for _, name, _, scans in indexes if scans]
+            return Section(title="", unseen=(_describe_unseen(searched, look.known.user),) if searched else ())
+        findings = []
+        for oid, name, table, _ in indexes:
+            pages, entries = look.server.execute(_PENDING.format(schema=row[0]), (oid,)).fetchone() or (0, 0)
+            if pages >= _MANY_PAGES:
+                findings.append(_judge(name, table, pages, entries))
+        return Section(title="", findings=tuple(findings))
+
+
+def _judge(name: str, table: str, pages: int, entries: int) -> Finding:
+    return Finding(
+        severity=Severity.WARNING,
+        subject=PendingListsSubject.name,
+        about=name,
+        sentence=f"{format_plural(entries, 'new row')} of {table} wait in a list of {format_bytes(pages * _PAGE_BYTES)} beside its GIN index {name} "
+        "(the pending list).",
+        because="every search through the index reads the whole list",
+        statement=f"SELECT pg_catalog.gin_clean_pending_list({quote_text(name).strip()}::pg_catalog.regclass);",
+        where="as the owner of the index",
+        caution="moves them into the index, beside reads and writes; the list grows again until the next vacuum",
+        other_ways=(
+            Remedy(
+                statement=f"ALTER INDEX {name} SET (fastupdate = off);",
+                caution="adds new rows to the index at once, so that each insert takes longer; what is in the list stays there until it is cleaned",
+            ),
+        ),
+    )
+
+
+def _describe_unseen(indexes: Any, user: str) -> Unseen:
+    return Unseen(
+        what=f"how many new rows wait beside the GIN index {', '.join(indexes)}",
+        why="only the extension pgstattuple shows it, and this user cannot use it here",
+        remedy=f"CREATE EXTENSION pgstattuple; GRANT pg_stat_scan_tables TO {quote_name(user)};",
+    )
