@@ -91,7 +91,7 @@ def open_laravel_rig(settings: Mapping[str, SettingValue] = MappingProxyType({})
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as folder:
-        processes = Supervisor(token)
+        processes = Supervisor(token, scratch=scratch)
         try:
             logs = Path(folder)
             database = Database(engine="mariadb", settings=dict(settings))

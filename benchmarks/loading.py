@@ -44,7 +44,7 @@ def load(kind: str, engine: Engine, jobs: int) -> float:
     """Start a server, install the queue, and load it. Returns the seconds from the start of the producer until it is ready."""
     token, scratch = secrets.token_hex(8), Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as logs:
-        processes = Supervisor(token)
+        processes = Supervisor(token, scratch=scratch)
         try:
             cluster = start_cluster(
                 Database(engine=engine),

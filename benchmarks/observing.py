@@ -195,7 +195,7 @@ def open_crowded_server(engine: str) -> Iterator[CrowdedServer]:
         tempfile.TemporaryDirectory() as folder,
         ExitStack() as sessions,
     ):
-        processes = Supervisor(token)
+        processes = Supervisor(token, scratch=scratch)
         try:
             cluster = start_cluster(
                 Database(engine=engine, settings=_SETTINGS[engine]),  # type: ignore[arg-type]

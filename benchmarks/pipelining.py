@@ -194,7 +194,7 @@ def _server() -> Iterator[Endpoint]:
     with ExitStack() as stack:
         stack.enter_context(start_reaper(token, record=scratch / "run.json", scratch=scratch))
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        processes = Supervisor(token)
+        processes = Supervisor(token, scratch=scratch)
         stack.callback(processes.stop_all)
         database = Database(settings={"synchronous_commit": "off"})
         cluster = start_cluster(database, scratch=scratch, logs=logs, processes=processes, progress=lambda _: None)

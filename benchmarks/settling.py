@@ -36,7 +36,7 @@ def main() -> None:
     for kind in _QUEUES:
         token, scratch = secrets.token_hex(8), Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
         with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as logs:
-            processes = Supervisor(token)
+            processes = Supervisor(token, scratch=scratch)
             try:
                 cluster = start_cluster(
                     Database(engine="postgres"), scratch=scratch, logs=Path(logs), processes=processes, progress=lambda _: None

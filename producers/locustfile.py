@@ -5,7 +5,12 @@ A scenario with ``producers.kind = "locust"`` starts it. docs/locust.md shows ho
 
 from __future__ import annotations
 
+import os
 import sys
+
+if sys.flags.safe_path:
+    sys.path.remove(os.getcwd())  # noqa: PTH109 - what Locust has put first; what follows is not imported from there
+
 import time
 from collections.abc import Callable, Sequence
 

@@ -36,7 +36,7 @@ def clean(
         stallbench clean --reports
         stallbench clean --forget
     """
-    from stallbench.processes.reaper import remove_leftovers
+    from stallbench.leftovers import remove_leftovers
 
     for sentence in remove_leftovers(runs, delete_runs=reports, forget=forget) or ["nothing was left behind"]:
         print(sentence)

@@ -191,17 +191,21 @@ Record = TypeVar("Record", bound=BaseModel)
 
 def read_record_file(path: Path, model: type[Record], name: str, format_: int) -> Record:
     """Return the record of a ``name`` (comparison, soak) in ``path``; raises `BadInputError` if it holds none, or one in another format."""
-    text = path.read_text()
+    return parse_record_file(path.read_text(), str(path), model, name, format_)
+
+
+def parse_record_file(text: str, where: str, model: type[Record], name: str, format_: int) -> Record:
+    """Return the record in the ``text`` of the file ``where``; raises as `read_record_file` does."""
     try:
         advice = f"run the {name} again, or read it with the version that wrote it"
-        require_format(json.loads(text), format_, str(path), advice)
+        require_format(json.loads(text), format_, where, advice)
         return model.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
     except json.JSONDecodeError as error:
-        raise BadInputError(f"{path}: not a {name}'s record: {error}") from None
+        raise BadInputError(f"{where}: not a {name}'s record: {error}") from None
     except ValidationError as error:
         issue = error.errors(include_input=False, include_url=False)[0]
         key = ".".join(str(part) for part in issue["loc"])
-        raise BadInputError(f"{path}: not a {name}'s record: {key + ': ' if key else ''}{issue['msg']}") from None
+        raise BadInputError(f"{where}: not a {name}'s record: {key + ': ' if key else ''}{issue['msg']}") from None
 
 
 def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, ComparisonRecord]:

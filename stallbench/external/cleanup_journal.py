@@ -14,13 +14,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from stallbench.engines import ENGINES, driver_of
 from stallbench.errors import StallbenchError
 from stallbench.processes.reaper import CLEANUP_JOURNAL
 from stallbench.processes.role_command import role_command
 from stallbench.records.endpoint import Endpoint
+from stallbench.storage.atomic_file import replace_file
+from stallbench.storage.private import TrustedFolder, UntrustedError, open_trusted
 
 _RELEASE_S = 20.0
 """How long the release of a longrunner may take."""
@@ -58,7 +60,7 @@ class CleanupJournal:
 
     def __init__(self, scratch: Path) -> None:
         """Begin without an entry; the file is written with the first one."""
-        self._path = scratch / CLEANUP_JOURNAL
+        self._scratch = scratch
         self._entries = CleanupEntries()
 
     def record_longrunner(self, document: Mapping[str, object]) -> None:
@@ -106,14 +108,10 @@ class CleanupJournal:
 
     def clean_up(self) -> list[str]:
         """Undo everything; returns one sentence for each entry that could not be undone. A second call does nothing."""
-        return clean_up(self._path)
+        return clean_up(self._scratch)
 
     def _write(self) -> None:
-        fresh = self._path.with_suffix(".fresh")
-        fresh.unlink(missing_ok=True)
-        fresh.touch(mode=0o600)
-        fresh.write_text(_with_passwords(self._entries))
-        fresh.replace(self._path)
+        replace_file(self._scratch / CLEANUP_JOURNAL, _with_passwords(self._entries), mode=0o600)
 
 
 def _with_passwords(entries: CleanupEntries) -> str:
@@ -131,16 +129,31 @@ def _with_passwords(entries: CleanupEntries) -> str:
     return plain.model_dump_json(warnings=False)
 
 
-def clean_up(path: Path) -> list[str]:
-    """Undo what a journal file lists, and remove the file; returns one sentence for each entry that could not be undone.
+def clean_up(scratch: Path) -> list[str]:
+    """Undo what the journal in a temporary folder lists, and remove it; returns one sentence for each entry that could not be undone.
 
-    If there is such an entry the file stays, so that the cleanup can be tried again.
+    If there is such an entry the journal stays, so that the cleanup can be tried again. A journal that another user can have written is not
+    carried out: it names servers, settings and passwords.
     """
+    try:
+        with open_trusted(scratch) as folder:
+            return _carry_out(folder)
+    except FileNotFoundError:
+        return []
+    except UntrustedError as error:
+        return [f"the cleanup journal is not carried out: {error}"]
+    except ValidationError as error:
+        issue = error.errors(include_input=False, include_url=False)[0]  # without what it found: that may be a password
+        key = ".".join(str(part) for part in issue["loc"])
+        return [f"the cleanup journal is not carried out: {scratch / CLEANUP_JOURNAL}: {key}: {issue['msg']}"]
+
+
+def _carry_out(folder: TrustedFolder) -> list[str]:
     from stallbench.external.join import open_adapter
 
-    if not path.exists():
+    if (content := folder.read(CLEANUP_JOURNAL)) is None:
         return []
-    entries = CleanupEntries.model_validate_json(path.read_text())
+    entries = CleanupEntries.model_validate_json(content)
     remaining = []
     if entries.toxiproxy:
         remaining += _clear_proxies(entries.toxiproxy, entries.cleared_proxies, entries.created_proxies)
@@ -162,7 +175,7 @@ def clean_up(path: Path) -> list[str]:
         except Exception as error:  # noqa: BLE001 - as above
             remaining.append(f"{change.server} still has {change.name} as the scenario set it; it was {change.before!r}: {error}")
     if not remaining:
-        path.unlink()
+        folder.remove(CLEANUP_JOURNAL)
     return remaining
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
 from stallbench.injection.record import Evidence, InjectionLogEntry, InjectionRecord
 from stallbench.maintenance import find_maintenance_kinds
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
+from stallbench.python_command import python_command
 from stallbench.scenario.choices import MaintenanceChoice
 
 
@@ -45,7 +44,7 @@ class MaintenanceInjection(Injection):
         self._process = self._context.processes.start(
             self.record.name,
             "maintenance",
-            [sys.executable, "-m", "stallbench.maintenance"],
+            python_command("stallbench.maintenance"),
             document={
                 "name": self.record.name,
                 "kind": self.record.kind,

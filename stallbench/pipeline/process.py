@@ -9,7 +9,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,7 @@ from stallbench.pipeline.service import ask_service
 from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.processes.reaper import name_temporary
+from stallbench.python_command import python_command
 from stallbench.run.folder import RunFolder
 from stallbench.storage.address import AnyPath
 from stallbench.storage.atomic_file import replace_file
@@ -68,7 +68,7 @@ def _run(folder: AnyPath, spark: SparkOptions, log: Path, hint: str) -> None:
     try:
         with log.open("w") as file:
             ended = subprocess.run(
-                [sys.executable, "-m", "stallbench.pipeline", str(folder), *spark.as_arguments()],
+                python_command("stallbench.pipeline", str(folder), *spark.as_arguments()),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -149,7 +149,7 @@ class KeptPipeline:
 
 def _start() -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "stallbench.pipeline", "--one-after-the-other"],
+        python_command("stallbench.pipeline", "--one-after-the-other"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,47 +1,45 @@
 """A small process that cleans up after a run if the bench is killed. It outlives the bench for a moment.
 
 It holds the reading end of a pipe; only the bench has the writing end. When the bench ends for any reason, the pipe closes. The reaper then ends
-every process that carries the run's token, cleans up external servers, removes the run's scratch folder, and corrects a ``run.json`` that still
-says ``running``. If the reaper itself is killed, `remove_leftovers` (``stallbench clean``) does the same later.
+every process of the run, cleans up external servers, removes the run's scratch folder, and corrects a ``run.json`` that still says ``running``.
+If the reaper itself is killed, ``stallbench clean`` (`stallbench.leftovers`) does the same later.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from stallbench.processes.identity import ProcessIdentity, find_own_with, read_started
+from stallbench.python_command import python_command
 from stallbench.storage.atomic_file import replace_file
+from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
 from stallbench.storage.targets_file import name_targets
+from stallbench.waiting import wait_until
 
 TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
 """Environment variable that marks every process of a run with the run's token."""
 SCRATCH_PREFIX = "stallbench-"
-_NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
-"""A temporary folder without servers, with the id of the process that made it, see `name_temporary`."""
 OWNER_FILE = "owner.json"
 CLEANUP_JOURNAL = "cleanup-journal.json"
 """File in the scratch folder, see `stallbench.external.cleanup_journal`."""
 _GRACE_S = 2.0
+_LOOK_AGAIN_S = 0.3
+_POLL_EVERY_S = 0.02
 _GIVE_UP_S = 20.0
 _CLEAN_UP_S = 60.0
-_RECORDS = ("run", "comparison", "soak", "limit")
-_LEVELS = ("", "*/", "*/*/")
-"""Where the records of a bench's folder are, at most."""
-_FOLDER_NAME = re.compile(r"\d{8}T\d{6}Z-")
-"""How the folders begin that the bench makes (`stallbench.run.folder.create_folder`)."""
 _SHARED_MEMORY_LINE = 6
 """Line of ``postmaster.pid``, counted from 0, with the key and the id of the shared memory segment."""
 
@@ -54,8 +52,10 @@ def start_reaper(token: str, *, record: Path, scratch: Path) -> Iterator[None]:
     """
     mark_owner(scratch, token)
     reading, writing = os.pipe()
+    # Not in its arguments: every user of the machine can read those, and who knows the token can make a process that has it.
+    os.write(writing, json.dumps({"token": token, "record": str(record.absolute()), "scratch": str(scratch)}).encode())
     reaper = subprocess.Popen(
-        [sys.executable, "-m", "stallbench.processes.reaper", token, str(record.absolute()), str(scratch)],
+        python_command("stallbench.processes.reaper"),
         stdin=reading,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
@@ -71,14 +71,14 @@ def start_reaper(token: str, *, record: Path, scratch: Path) -> Iterator[None]:
 
 
 def name_temporary(of: str) -> str:
-    """Return how the name of a temporary folder of this process begins, so that `remove_leftovers` finds it. ``of``: what it is for."""
+    """Return how the name of a temporary folder of this process begins, so that `stallbench clean` finds it. ``of``: what it is for."""
     return f"{SCRATCH_PREFIX}{of}-{os.getpid()}-"
 
 
 def mark_owner(scratch: Path, token: str) -> None:
-    """Record in a scratch folder which process owns it, for `remove_leftovers`."""
+    """Record in a temporary folder which process owns it, for `stallbench clean`; only this user can read it."""
     owner = {"token": token, "pid": os.getpid(), "process_started_s": psutil.Process().create_time()}
-    (scratch / OWNER_FILE).write_text(json.dumps(owner))
+    replace_file(scratch / OWNER_FILE, json.dumps(owner), mode=0o600)
 
 
 def reap(token: str, scratch: Path) -> None:
@@ -87,45 +87,29 @@ def reap(token: str, scratch: Path) -> None:
     while (left := find_marked(token, scratch)) and time.monotonic() - began_s < _GIVE_UP_S:
         gently = time.monotonic() - began_s < _GRACE_S
         for process in left:
-            _signal(process, signal.SIGCONT)
+            process.send(signal.SIGCONT)
             # SIGQUIT is PostgreSQL's immediate shutdown, which also ends its backends.
-            _signal(process, signal.SIGQUIT if gently else signal.SIGKILL)
-        psutil.wait_procs(left, timeout=0.3)
+            process.send(signal.SIGQUIT if gently else signal.SIGKILL)
+        wait_until(partial(_have_ended, left), within_s=_LOOK_AGAIN_S, every_s=_POLL_EVERY_S)
 
 
-def find_marked(token: str, scratch: Path) -> list[psutil.Process]:
-    """Return the processes of a run that this user may see, without the calling process.
+def _have_ended(processes: Iterable[ProcessIdentity]) -> bool:
+    return not any(process.is_alive() for process in processes)
 
-    They carry ``token`` in their environment. In a container not even root may read the environment of another user's process;
-    a server that runs as another user is recognised by the run's ``scratch`` folder in its command line.
+
+def find_marked(token: str, scratch: Path) -> list[ProcessIdentity]:
+    """Return the running processes of a run, without the calling process.
+
+    They are listed in its ``scratch`` folder, or are this user's and have the secret ``token`` in their environment: what a listed process has
+    started has it, too. Nothing that another user can choose, like a command line, makes a process one of the run.
     """
-    marker = f"{TOKEN_VARIABLE}={token}".encode()
-    found = []
-    for path in Path("/proc").iterdir():
-        if not path.name.isdigit() or int(path.name) == os.getpid():
-            continue
-        try:
-            if marker in _read_environment(path) or any(_is_below(word, scratch) for word in _read_words(path / "cmdline")):
-                found.append(psutil.Process(int(path.name)))
-        except (OSError, psutil.NoSuchProcess):
-            continue
-    return [process for process in found if _is_alive(process)]
-
-
-def _read_environment(process: Path) -> list[bytes]:
     try:
-        return _read_words(process / "environ")
-    except PermissionError:
-        return []
-
-
-def _read_words(path: Path) -> list[bytes]:
-    return path.read_bytes().split(b"\0")
-
-
-def _is_below(word: bytes, scratch: Path) -> bool:
-    """Whether a word of a command line names a path in ``scratch``. The folder itself does not count: it is the reaper's argument."""
-    return f"{scratch}/".encode() in word
+        with open_trusted(scratch) as folder:
+            listed = list(read_started(folder))
+    except (UntrustedError, OSError) as error:
+        print(f"the processes that are listed in {scratch} are left as they are: {error}", file=sys.stderr)
+        listed = []
+    return list({*listed, *find_own_with(f"{TOKEN_VARIABLE}={token}".encode())})
 
 
 def run_cleanup_journal(scratch: Path) -> list[str]:
@@ -133,9 +117,9 @@ def run_cleanup_journal(scratch: Path) -> list[str]:
 
     Runs in a separate process, because it needs the engines' drivers and must not wait for their timeouts.
     """
-    if not (scratch / CLEANUP_JOURNAL).exists():
+    if not os.path.lexists(scratch / CLEANUP_JOURNAL):
         return []
-    command = [sys.executable, "-m", "stallbench.external.cleanup_journal", str(scratch / CLEANUP_JOURNAL)]
+    command = python_command("stallbench.external.cleanup_journal", str(scratch))
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_CLEAN_UP_S, check=False)
     except subprocess.TimeoutExpired:
@@ -156,9 +140,10 @@ def remove_scratch(scratch: Path) -> None:
 def remove_shared_memory(pid_file: Path) -> None:
     """Remove the shared memory that the pid file of a killed PostgreSQL names."""
     try:
-        _, segment = pid_file.read_text().splitlines()[_SHARED_MEMORY_LINE].split()
-        # As its owner: in a container not even root may remove another user's segment.
-        owner: dict[str, Any] = {"user": pid_file.stat().st_uid} if os.geteuid() == 0 else {}
+        with os.fdopen(os.open(pid_file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            _, segment = file.read().splitlines()[_SHARED_MEMORY_LINE].split()
+            # As its owner: in a container not even root may remove another user's segment.
+            owner: dict[str, Any] = {"user": os.fstat(file.fileno()).st_uid} if os.geteuid() == 0 else {}
         subprocess.run(["ipcrm", "--shmem-id", segment], capture_output=True, check=False, **owner)
     except (OSError, ValueError, IndexError):
         return  # the server was killed before it had a segment, or it has removed the segment itself
@@ -168,8 +153,11 @@ def mark_aborted(record: Path, reason: str) -> bool:
     """Correct a ``run.json`` of a dead bench that still says ``running``; returns whether it did. Removes one that the bench had not finished."""
     # Two keys of raw JSON: it is also for comparisons, soaks and other formats, and must not fail over anything else in them.
     try:
-        content: dict[str, Any] = json.loads(record.read_text())
+        content: dict[str, Any] = json.loads(read_trusted(record) or b"")
     except (OSError, ValueError):
+        return False
+    except UntrustedError as error:
+        print(f"{error}; the record is not corrected", file=sys.stderr)
         return False
     if isinstance(bench := content.get("bench"), dict):
         record.with_name(f".{record.name}.{bench.get('pid')}").unlink(missing_ok=True)  # as `replace_file` names it
@@ -185,105 +173,28 @@ def mark_aborted(record: Path, reason: str) -> bool:
     return True
 
 
-def remove_leftovers(runs: Path, *, delete_runs: bool = False, forget: bool = False) -> list[str]:
-    """Remove what dead runs left behind and return one sentence for each action; active runs are not touched.
-
-    ``delete_runs``: also delete all recorded runs below ``runs``. ``forget``: also remove cleanup journals that cannot be carried out.
-    """
-    done = []
-    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
-        owner = _read_owner(scratch)
-        if owner is None or is_bench_alive(owner):
-            continue
-        marked = find_marked(owner["token"], scratch)
-        reap(owner["token"], scratch)
-        if remaining := run_cleanup_journal(scratch):
-            done += remaining
-            if not forget:
-                done.append(
-                    f"kept {scratch} with the cleanup journal: run `stallbench clean` again to retry, "
-                    "or with --forget if the servers no longer exist"
-                )
-                continue
-        remove_scratch(scratch)
-        done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
-    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
-        owner_pid = _NAMED_BY_OWNER.match(scratch.name)
-        if owner_pid and not psutil.pid_exists(int(owner_pid[1])):
-            shutil.rmtree(scratch, ignore_errors=True)
-            done.append(f"removed {scratch} of a process that is dead")
-    for folder in sorted(folder for folder in runs.glob("*") if not folder.is_symlink()):
-        done += _clean_folder(folder, delete=delete_runs)
-    latest = runs / "latest"
-    if latest.is_symlink() and not latest.exists():
-        latest.unlink()
-    return done
-
-
-def _clean_folder(folder: Path, *, delete: bool) -> list[str]:
-    """Correct the records of dead runs in a folder, and delete it if asked to and no bench uses it; returns one sentence for each action.
-
-    A limit, torture or conformance has the folders of its runs in its own, which only the name shows if it was killed before it wrote a record.
-    """
-    is_of_bench = _FOLDER_NAME.match(folder.name) is not None
-    records = [
-        path
-        for name in _RECORDS
-        for level in _LEVELS[: None if is_of_bench else 1]
-        for path in folder.glob(f"{level}{name}.json")
-    ]
-    dead = [record for record in sorted(records) if not is_bench_alive((_read_json(record) or {}).get("bench", {}))]
-    marked = [record for record in dead if mark_aborted(record, "the bench was killed")]
-    done = [f"{record.parent.relative_to(folder.parent)}: marked as aborted" for record in marked]
-    if delete and records and len(dead) == len(records):
-        shutil.rmtree(folder)
-        done.append(f"{folder.name}: deleted")
-    return done
-
-
 def is_bench_alive(bench: dict[str, Any]) -> bool:
     """Whether the process with ``pid`` and ``process_started_s`` still runs; a recycled pid is not mistaken for it."""
     try:
         return abs(psutil.Process(int(bench["pid"])).create_time() - float(bench["process_started_s"])) < 1
-    except (KeyError, ValueError, TypeError, psutil.NoSuchProcess):
+    except (KeyError, ValueError, TypeError, psutil.Error):
         return False
-
-
-def _read_owner(scratch: Path) -> dict[str, Any] | None:
-    owner = _read_json(scratch / OWNER_FILE)
-    return owner if owner and isinstance(owner.get("token"), str) else None
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return content if isinstance(content, dict) else None
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _signal(process: psutil.Process, signum: signal.Signals) -> None:
-    try:
-        process.send_signal(signum)
-    except psutil.NoSuchProcess:
-        return
 
 
 def main() -> None:
     """Wait until the bench has ended, then clean up."""
-    token, record, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
-    while os.read(0, 4096):
-        pass
-    reap(token, scratch)
+    told = json.loads(sys.stdin.read())  # it ends when the bench has ended
+    record, scratch = Path(told["record"]), Path(told["scratch"])
+    try:
+        reap(told["token"], scratch)
+    finally:
+        _clean_up(record, scratch)
+
+
+def _clean_up(record: Path, scratch: Path) -> None:
+    """Undo and remove what the run has left, whatever became of its processes."""
     remaining = run_cleanup_journal(scratch)
     mark_aborted(record, "; ".join(["the bench was killed", *remaining]))
     name_targets(record.parent).unlink(missing_ok=True)

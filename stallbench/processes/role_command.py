@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import sys
 
 from stallbench import IS_WHEEL
+from stallbench.python_command import NOT_FROM_WORKING_DIRECTORY, python_command
 
 PACKAGES = ("producers", "workers", "schedulers", "longrunners")
 LOCUST = "locust"
@@ -15,9 +15,10 @@ _LAUNCHER = "stallbench.processes"
 
 def role_command(role: str, *arguments: str) -> list[str]:
     """Return the command that starts one of `PACKAGES`, or `LOCUST`."""
-    return [sys.executable, "-m", _LAUNCHER, role, *arguments]
+    return python_command(_LAUNCHER, role, *arguments)
 
 
 def describe_role_command(role: str, *arguments: str) -> str:
-    """Return the command as a user would type it: the short form in a clone."""
-    return shlex.join(["python", "-m", *([_LAUNCHER] if IS_WHEEL else []), role, *arguments])
+    """Return the command as a user would type it: the short form in a clone, whose root is the working directory."""
+    launcher = [NOT_FROM_WORKING_DIRECTORY, "-m", _LAUNCHER] if IS_WHEEL else ["-m"]
+    return shlex.join(["python", *launcher, role, *arguments])

@@ -1,7 +1,8 @@
 """Starts, stops and kills the processes of a run, and keeps the intended and the actual state of each.
 
 No process outlives the bench. The kernel kills each child when the bench dies (parent-death signal). Each child leads its own process group and
-carries the run's token in its environment, by which `stallbench.processes.reaper` finds the remaining processes.
+carries the run's token in its environment, by which `stallbench.processes.reaper` finds the remaining processes; so it does by the list of those
+that were started, in the run's temporary folder.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.processes.identity import record_start
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.processes.process import Process
 from stallbench.processes.reaper import TOKEN_VARIABLE
@@ -29,11 +31,12 @@ _KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "PYTHONP
 class Supervisor:
     """All processes of a run. Use it from the main thread: the parent-death signal follows the thread that started a child."""
 
-    def __init__(self, token: str, expose: Mapping[str, object] | None = None) -> None:
+    def __init__(self, token: str, expose: Mapping[str, object] | None = None, *, scratch: Path | None = None) -> None:
         """Start nothing yet. ``token`` marks every process. ``expose``: where the bench's processes answer Prometheus, as their
-        documents say it; none if they do not.
+        documents say it; none if they do not. ``scratch``: the run's temporary folder, where each start is recorded for the reaper.
         """
         self._token = token
+        self._scratch = scratch
         self._expose = expose
         self._all: list[Process] = []
         self._reported_ends: set[str] = set()
@@ -78,6 +81,8 @@ class Supervisor:
                 )
             except OSError as error:
                 raise NotCarriedOutError(f"{name} could not be started: {argv[0]}: {error.strerror}") from error
+        if self._scratch is not None:
+            record_start(self._scratch, popen.pid)
         process = Process(name, role, popen, log, stop_signal, ready, orderly_exit_codes)
         self._all.append(process)
         if document is not None:

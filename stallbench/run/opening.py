@@ -48,7 +48,7 @@ def open_run(
     scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
     with start_reaper(token, record=folder.record, scratch=scratch):
         exposure = observer_options.exposure if observer_options else None
-        processes = Supervisor(token, exposure.model_dump() if exposure else None)
+        processes = Supervisor(token, exposure.model_dump() if exposure else None, scratch=scratch)
         run = Run(scenario, folder, recorder, processes, scratch, view, external_servers, observer_options)
         recorder.follow("processes", run.process_records)
         try:

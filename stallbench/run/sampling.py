@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.processes.supervisor import Supervisor
+from stallbench.python_command import python_command
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import QueueRecord
 from stallbench.servers.cluster import Cluster
@@ -59,7 +58,7 @@ class Sampling:
         self._process = self._processes.start(
             _NAME,
             _NAME,
-            [sys.executable, "-m", "stallbench.collectors"],
+            python_command("stallbench.collectors"),
             document={
                 "name": _NAME,
                 "run_folder": str(self._folder.path),

@@ -33,7 +33,7 @@ class EmptyDatabases:
         self._second_engine = second_engine
         self._scratch = scratch
         self._logs = logs
-        self.processes = Supervisor(token)
+        self.processes = Supervisor(token, scratch=scratch)
         self._cluster: Cluster | None = None
         self._endpoint: Endpoint | None = None
         self._given = 0

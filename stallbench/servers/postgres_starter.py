@@ -58,7 +58,8 @@ class PostgresStarter(Starter):
             require_postgres() if database.version is None else require_version(int(database.version), packaged=database.packaged)
         )
         self._installation = PostgresInstallation(programs=programs, user=unprivileged_user())
-        self._installation.own(context.scratch, 0o711)
+        # PostgreSQL's own user has to get to its folder; the one above has what the reaper acts on, and stays the bench's.
+        context.scratch.chmod(0o711)
 
     @classmethod
     def find_obstacle(cls, database: Database) -> str | None:

@@ -21,6 +21,7 @@ from enum import IntEnum
 
 from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT
+from stallbench.python_command import python_command
 from stallbench.setup.cache import describe_remedy, open_to_servers
 from stallbench.setup.components import (
     CACHE,
@@ -213,7 +214,7 @@ def _prepare_spark() -> None:
     print("set-up: Spark's class archive ...", flush=True)
     began_s = time.monotonic()
     try:
-        run([str(PYTHON), "-m", "stallbench.pipeline", "--prepare"])
+        run(python_command("stallbench.pipeline", "--prepare", python=PYTHON))
     except InstallError as error:
         print(f"set-up: Spark's class archive could not be created; reports will take some seconds longer: {error}")
         return

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import EXIT_INTERRUPTED
+from stallbench.python_command import python_command
 from stallbench.setup.components import CACHE
 
 ENVIRONMENT = Path(sys.prefix) if IS_WHEEL else PROJECT / ".venv"
@@ -135,14 +136,14 @@ def _pip_install() -> list[str]:
     """Return the command of the environment's pip; of uv, if that made the environment, in which case there is no pip."""
     python = str(PYTHON)
     uv = shutil.which("uv")
-    if uv is not None and not succeeds([python, "-m", "pip", "--version"]):
+    if uv is not None and not succeeds(python_command("pip", "--version", python=python)):
         return [uv, "pip", "install", "--python", python]
-    return [python, "-m", "pip", "install", "--disable-pip-version-check"]
+    return python_command("pip", "install", "--disable-pip-version-check", python=python)
 
 
 def pip_configuration() -> str:
     """Return what ``pip config list`` prints; nothing in an environment without pip. Raises `InstallError`."""
-    command = [str(PYTHON), "-m", "pip"]
+    command = python_command("pip", python=PYTHON)
     return output([*command, "config", "list"]) if succeeds([*command, "--version"]) else ""
 
 

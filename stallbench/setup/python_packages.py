@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from stallbench import IS_WHEEL, PROJECT, __version__
+from stallbench.python_command import python_command
 from stallbench.setup.components import CACHE
 from stallbench.setup.packages import ENVIRONMENT, LOCKS, InstallError, install_debian, install_wheel, output, run, succeeds
 from stallbench.setup.requirements import find_unmet_requirements
@@ -41,13 +42,13 @@ def fingerprint() -> str:
 def is_environment_usable() -> bool:
     """Whether there is a virtual environment of this version of Python, with pip: packages can be installed into it."""
     has_this_version = [str(_PYTHON), "-c", f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"]
-    return succeeds(has_this_version) and succeeds([str(_PYTHON), "-m", "pip", "--version"])
+    return succeeds(has_this_version) and succeeds(python_command("pip", "--version", python=_PYTHON))
 
 
 def create_environment() -> None:
     """Create an empty virtual environment, if need be with Debian's package for it; raises `InstallError`."""
     shutil.rmtree(ENVIRONMENT, ignore_errors=True)
-    create = [sys.executable, "-m", "venv", str(ENVIRONMENT)]
+    create = python_command("venv", str(ENVIRONMENT))
     if not succeeds(create):
         install_debian(f"python{sys.version_info.major}.{sys.version_info.minor}-venv", "python3-venv")
         shutil.rmtree(ENVIRONMENT, ignore_errors=True)
@@ -68,7 +69,7 @@ def install_packages() -> None:
 def _install_by_uv() -> None:
     uv = install_wheel("installer") / "bin" / "uv"
     own_cache = CACHE / "uv"
-    configuration = output([str(_PYTHON), "-m", "pip", "config", "list"])
+    configuration = output(python_command("pip", "config", "list", python=_PYTHON))
     if ".no-index=" in configuration:
         raise InstallError("pip is configured to use no index")
     environment = {"UV_CACHE_DIR": str(own_cache), **settings_for_uv(configuration), **os.environ}
@@ -89,7 +90,7 @@ def _install_by_uv() -> None:
 
 
 def _install_by_pip() -> None:
-    install = [str(_PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    install = python_command("pip", "install", "--quiet", "--disable-pip-version-check", python=_PYTHON)
     run([*install, "--require-hashes", "--requirement", str(LOCKS / "python.lock")])
     run([*install, "--no-deps", "--no-build-isolation", "--no-index", "--editable", str(PROJECT)])
 

@@ -108,7 +108,7 @@ class Soak:
         scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
         # The reaper marks the record of the cycle that is running when the bench is killed.
         with start_reaper(token, record=self.folder.current.record, scratch=scratch):
-            yield Supervisor(token), scratch
+            yield Supervisor(token, scratch=scratch), scratch
 
     def _bound_bytes(self) -> int:
         return bound_bytes(

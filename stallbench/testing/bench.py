@@ -10,7 +10,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Any
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_PASS, BadInputError, NotCarriedOutError
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.processes.parent_death import die_with_parent
+from stallbench.python_command import python_command
 from stallbench.testing.arguments import (
     describe_against,
     describe_changes,
@@ -33,7 +33,7 @@ from stallbench.testing.outcome import Conformance, RunOutcome, read_conformance
 from stallbench.testing.session_server import Answer, Request
 from stallbench.waiting import wait_until
 
-_COMMAND = (sys.executable, "-m", "stallbench.cli")
+_COMMAND = tuple(python_command("stallbench.cli"))
 _END_S = 60.0
 _START_S = 60.0
 _LAST_LINES = 8
@@ -71,7 +71,7 @@ class BenchSession:
             return Answer(own_because="each run has its own server")
         if self._server is None:
             self._server = subprocess.Popen(
-                [sys.executable, "-m", "stallbench.testing.session_server", str(name_folder(self.reports, "shared-server"))],
+                python_command("stallbench.testing.session_server", str(name_folder(self.reports, "shared-server"))),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -106,7 +106,7 @@ class BenchSession:
             return dict(os.environ)
         if self._service is None:
             self._service = subprocess.Popen(
-                [sys.executable, "-m", "stallbench.pipeline.service", str(self._socket)],
+                python_command("stallbench.pipeline.service", str(self._socket)),
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the session, which ends it
                 preexec_fn=die_with_parent(signal.SIGTERM),  # noqa: PLW1509 - only a system call

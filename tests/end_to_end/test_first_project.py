@@ -170,7 +170,7 @@ def test_the_wheel_s_roles_start_by_hand_from_any_folder(from_wheel: Installed) 
     (from_wheel.folder / "workers").mkdir()
     (from_wheel.folder / "workers" / "__init__.py").write_text("raise RuntimeError('the user has a package of this name, too')")
     for role in ("producers", "workers", "schedulers", "longrunners"):
-        assert f"usage: python -m stallbench.processes {role}" in from_wheel.run("stallbench.processes", role, "--help")
+        assert f"usage: python -P -m stallbench.processes {role}" in from_wheel.run("stallbench.processes", role, "--help")
     assert "EnqueueingUser" in from_wheel.run("stallbench.processes", "locust", "--list")
 
 

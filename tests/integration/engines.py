@@ -58,7 +58,7 @@ class PrivateServers:
     def __init__(self, token: str, scratch: Path, logs: Path) -> None:
         """Begin with none; processes are marked with ``token``."""
         self.token = token
-        self.processes = Supervisor(token)
+        self.processes = Supervisor(token, scratch=scratch)
         self._scratch = scratch
         self._logs = logs
         self._shared: dict[Engine, ServerControl] = {}

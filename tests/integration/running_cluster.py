@@ -30,7 +30,7 @@ def running_cluster(database: Database, logs: Path, second_engine: str | None = 
     token = secrets.token_hex(8)
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=logs / "run.json", scratch=scratch):
-        processes = Supervisor(token)
+        processes = Supervisor(token, scratch=scratch)
         try:
             cluster = start_cluster(
                 database,

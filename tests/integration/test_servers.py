@@ -122,8 +122,8 @@ def test_a_cluster_with_a_slot_goes_up_and_leaves_nothing(tmp_path: Path) -> Non
         token = json.loads((started.scratch / OWNER_FILE).read_text())["token"]
         assert {process.pid for process in find_marked(token, started.scratch)} >= set(pids)
         servers = {process.pid for process in started.processes.records() if process.role == "server"}
-        found_by_folder = {process.pid for process in find_marked("a token that none carries", started.scratch)}
-        assert found_by_folder >= servers, "as in a container, where root may not read the environment of another user's process"
+        listed = {process.pid for process in find_marked("a token that none carries", started.scratch)}
+        assert listed >= servers, "as in a container, where root may not read the environment of another user's process"
         ports = [server.direct.port for server in started.cluster.servers]
     assert not any(psutil.pid_exists(pid) for pid in pids)
     assert not started.scratch.exists()

@@ -65,7 +65,7 @@ def own_processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     folders: list[str] = []
 
     def start_another(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        folders.append(command[3])
+        folders.append(command[command.index("stallbench.pipeline") + 1])
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr("stallbench.pipeline.process.subprocess.run", start_another)

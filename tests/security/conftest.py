@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,3 +51,12 @@ def other_user() -> OtherUser:
         pytest.skip("only root can act as a second user of the machine")
     entry = pwd.getpwnam("nobody")
     return OtherUser(name=entry.pw_name, uid=entry.pw_uid, gid=entry.pw_gid)
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder like ``/tmp``, in which every user may make files, and remove his own."""
+    folder = Path(tempfile.mkdtemp(prefix="shared-by-all-users-"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)

@@ -17,7 +17,8 @@ from pydantic import SecretStr
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.external.join import _put_behind_proxy
-from stallbench.processes.reaper import CLEANUP_JOURNAL, OWNER_FILE, remove_leftovers
+from stallbench.leftovers import remove_leftovers
+from stallbench.processes.reaper import CLEANUP_JOURNAL, OWNER_FILE
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.toxiproxy import ToxiproxyServer
 

@@ -17,7 +17,7 @@ from stallbench.comparison.conclusion import conclude_comparison
 from stallbench.comparison.record import ComparisonFolder
 from stallbench.comparison.screen import print_comparison
 from stallbench.errors import BadInputError
-from stallbench.processes.reaper import remove_leftovers
+from stallbench.leftovers import remove_leftovers
 from stallbench.run.folder import find_comparison_folder, find_run_folder
 from tests.unit.made_up_comparison import make_made_up_comparison, make_made_up_record
 

@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
 visible_text
-errors console
+errors console python_command
 storage
 waiting discovery injection.record injection.longrunner_issue processes.parent_death
 records
@@ -79,6 +79,7 @@ soak torture limit
 regression.collection
 observe conformance
 testing
+leftovers
 commands
 cli
 """

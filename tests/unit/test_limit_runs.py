@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.leftovers import remove_leftovers
 from stallbench.limit.limit import find_limits
 from stallbench.limit.probes import PROBE, Horizon, Probe, judge_probe
 from stallbench.limit.record import LimitOutcome
 from stallbench.limit.slo import parse_slo
-from stallbench.processes.reaper import remove_leftovers
 from tests.unit.made_up_limit import make_probe, plan
 from tests.unit.made_up_run import PRIMARY, make_fault, make_phases, make_record, make_run
 
@@ -139,9 +139,11 @@ class TestSteps:
         folder = tmp_path / "runs" / "20300101T000000Z-limit-longtx"
         run = folder / "20300101T000001Z-longtx"
         run.mkdir(parents=True)
-        dead = json.dumps({"status": "running", "bench": {"pid": 1, "process_started_s": 1.0}})
-        for file in (folder / "limit.json", run / "run.json"):
-            file.write_text(dead)
+        bench = {"version": "0", "pid": 1, "process_started_s": 1.0}
+        dead = json.dumps(make_record(status="running", bench=bench))
+        (run / "run.json").write_text(dead)
+        searched = {"format": 1, "status": "running", "bench": bench, "scenario": "longtx", "limits": []}
+        (folder / "limit.json").write_text(json.dumps(searched))
         (tmp_path / "runs" / "notes" / "kept").mkdir(parents=True)
         (tmp_path / "runs" / "notes" / "kept" / "run.json").write_text(dead)
         assert remove_leftovers(tmp_path / "runs") == [

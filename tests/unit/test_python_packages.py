@@ -74,9 +74,9 @@ def test_without_uv_pip_installs_the_same_lock(
     python_packages.install_packages()
     assert "pip installs them, which takes longer, because uv did not: no program for this machine" in capsys.readouterr().out
     (locked, _), (project, _) = ran
-    assert locked[1:4] == ["-m", "pip", "install"]
+    assert locked[1:5] == ["-P", "-m", "pip", "install"]
     assert {"--require-hashes", str(packages.LOCKS / "python.lock")} <= set(locked)
-    assert project[1:4] == ["-m", "pip", "install"]
+    assert project[1:5] == ["-P", "-m", "pip", "install"]
     assert (tmp_path / "locked").read_text() == python_packages.fingerprint()
 
 
@@ -135,4 +135,4 @@ def test_when_pip_may_use_no_index_pip_installs(
 ) -> None:
     monkeypatch.setattr(python_packages, "output", lambda command: ":env:.no-index='1'")
     python_packages.install_packages()
-    assert [command[1:4] for command, _ in ran] == [["-m", "pip", "install"]] * 2
+    assert [command[1:5] for command, _ in ran] == [["-P", "-m", "pip", "install"]] * 2

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.processes.reaper import remove_leftovers
+from stallbench.leftovers import remove_leftovers
+from tests.unit.made_up_run import make_record
 from tests.waiting import wait_for
 
 KILLED_BENCH = """
@@ -37,7 +38,8 @@ def test_the_record_of_a_killed_bench_is_corrected_also_if_its_path_is_relative(
 def test_a_record_that_was_being_written_when_the_bench_was_killed_is_removed(tmp_path: Path, by_reaper: bool) -> None:
     record = tmp_path / "runs" / "a-run" / "run.json"
     record.parent.mkdir(parents=True)
-    record.write_text(json.dumps({"status": "running", "bench": {"pid": 2**22, "process_started_s": 0.0}}))
+    dead = {"version": "0", "pid": 2**22, "process_started_s": 0.0}
+    record.write_text(json.dumps(make_record(status="running", bench=dead)))
     unfinished = record.with_name(f".run.json.{2**22}")
     of_another = record.with_name(".run.json.1")
     for path in (unfinished, of_another):

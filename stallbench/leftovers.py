@@ -1,0 +1,184 @@
+"""Removes what dead runs left behind: their processes, what they changed on external servers, and their folders.
+
+Only what this user's bench has made is looked at, and never for its name alone: the temporary folders of a machine are everybody's, and so may
+be the folder of the runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+from pydantic import BaseModel, Field, ValidationError
+
+from stallbench.comparison.record import FORMAT as COMPARISON_FORMAT
+from stallbench.comparison.record import ComparisonRecord, parse_record_file
+from stallbench.errors import BadInputError
+from stallbench.limit.record import FORMAT as LIMIT_FORMAT
+from stallbench.processes.reaper import (
+    OWNER_FILE,
+    SCRATCH_PREFIX,
+    find_marked,
+    is_bench_alive,
+    mark_aborted,
+    reap,
+    remove_scratch,
+    run_cleanup_journal,
+)
+from stallbench.run.folder import COMPARISON, LIMIT, SOAK
+from stallbench.run.record import BenchRecord, parse_record
+from stallbench.soak.record import FORMAT as SOAK_FORMAT
+from stallbench.soak.record import SoakRecord
+from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
+
+_NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
+"""A temporary folder without servers, with the id of the process that made it, see `stallbench.processes.reaper.name_temporary`."""
+_DEEPEST = 2
+"""How deep below a folder that the bench made the folders of runs are, at most."""
+_FOLDER_NAME = re.compile(r"\d{8}T\d{6}Z-")
+"""How the folders begin that the bench makes (`stallbench.run.folder.create_folder`)."""
+
+
+class _Owner(BaseModel):
+    """The process that a temporary folder belongs to, as `stallbench.processes.reaper.mark_owner` writes it."""
+
+    token: str = Field(min_length=1)
+    pid: int
+    process_started_s: float
+
+
+class _LimitRecord(BaseModel):
+    """What every record of a search for a limit has; the rest of it is written, and never read as a whole."""
+
+    format: Literal[1] = LIMIT_FORMAT
+    status: str
+    bench: BenchRecord
+    scenario: str
+    limits: list[dict[str, Any]]
+
+
+_PARSERS: Mapping[str, Callable[[str, str], BenchRecord]] = {
+    "run.json": lambda text, where: parse_record(text, where).bench,
+    COMPARISON: lambda text, where: parse_record_file(text, where, ComparisonRecord, "comparison", COMPARISON_FORMAT).bench,
+    SOAK: lambda text, where: parse_record_file(text, where, SoakRecord, "soak", SOAK_FORMAT).bench,
+    LIMIT: lambda text, where: parse_record_file(text, where, _LimitRecord, "limit", LIMIT_FORMAT).bench,
+}
+"""By file name, what reads a record and returns the process that wrote it; each raises `BadInputError` if the file is no such record."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record of this bench."""
+
+    path: Path
+    bench: BenchRecord
+
+    @property
+    def is_dead(self) -> bool:
+        return not is_bench_alive(self.bench.model_dump())
+
+
+def remove_leftovers(runs: Path, *, delete_runs: bool = False, forget: bool = False) -> list[str]:
+    """Remove what dead runs left behind and return one sentence for each action, and for what has to stay; active runs are not touched.
+
+    ``delete_runs``: also delete all recorded runs below ``runs``. ``forget``: also remove cleanup journals that cannot be carried out.
+    """
+    done: list[str] = []
+    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
+        done += _clean_scratch(scratch, forget=forget)
+    for folder in sorted(runs.glob("*")):
+        if _is_own_folder(folder):
+            done += _clean_folder(folder, delete=delete_runs)
+    latest = runs / "latest"
+    if latest.is_symlink() and not latest.exists():
+        latest.unlink()
+    return done
+
+
+def _is_own_folder(path: Path) -> bool:
+    """Whether it is a folder, and no link to one, of this user. What belongs to somebody else is nobody's concern here."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
+def _clean_scratch(scratch: Path, *, forget: bool) -> Iterator[str]:
+    """Remove the temporary folder of a dead process, and what its run left; yields one sentence for each action, and for what has to stay."""
+    try:
+        with open_trusted(scratch) as folder:
+            content = folder.read(OWNER_FILE)
+    except (UntrustedError, FileNotFoundError) as error:
+        if _is_own_folder(scratch):
+            yield f"left as it is: {error}"
+        return
+    if named := _NAMED_BY_OWNER.match(scratch.name):
+        if not psutil.pid_exists(int(named[1])):
+            shutil.rmtree(scratch, ignore_errors=True)
+            yield f"removed {scratch} of a process that is dead"
+        return
+    try:
+        owner = _Owner.model_validate_json(content or b"")
+    except ValidationError:
+        return  # it is not of a run, or its bench is about to write who owns it
+    if is_bench_alive(owner.model_dump()):
+        return
+    marked = find_marked(owner.token, scratch)
+    reap(owner.token, scratch)
+    if remaining := run_cleanup_journal(scratch):
+        yield from remaining
+        if not forget:
+            yield (
+                f"kept {scratch} with the cleanup journal: run `stallbench clean` again to retry, "
+                "or with --forget if the servers no longer exist"
+            )
+            return
+    remove_scratch(scratch)
+    yield f"removed {scratch} and {len(marked)} processes of a run whose bench is dead"
+
+
+def _clean_folder(folder: Path, *, delete: bool) -> Iterator[str]:
+    """Correct the records of dead runs in a folder, and delete it if asked to and no bench uses it; yields one sentence for each action.
+
+    A limit, torture or conformance has the folders of its runs in its own, which only the name shows if it was killed before it wrote a record.
+    A folder with a file of such a name that is no record of this bench is not the bench's to delete, and neither is the file to be corrected.
+    """
+    is_of_bench = _FOLDER_NAME.match(folder.name) is not None
+    records: list[_Record] = []
+    foreign: list[str] = []
+    for path in sorted(_find_files(folder, _DEEPEST if is_of_bench else 0)):
+        try:
+            content = read_trusted(path)
+            records += [_Record(path, _PARSERS[path.name]((content or b"").decode(errors="replace"), str(path)))]
+        except (BadInputError, UntrustedError, OSError) as error:
+            foreign.append(str(error))
+    dead = [record.path for record in records if record.is_dead]
+    for path in dead:
+        if mark_aborted(path, "the bench was killed"):
+            yield f"{path.parent.relative_to(folder.parent)}: marked as aborted"
+    if not delete:
+        return
+    if foreign and (is_of_bench or records):
+        yield f"{folder.name}: kept, because it contains what is no record of this bench: {foreign[0]}"
+    elif records and len(dead) == len(records):
+        shutil.rmtree(folder)
+        yield f"{folder.name}: deleted"
+
+
+def _find_files(folder: Path, levels: int) -> Iterator[Path]:
+    """Yield the files that are named like records in a folder, and in those below it, without following links."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in _PARSERS:
+                yield Path(entry.path)
+            elif levels and entry.is_dir(follow_symlinks=False):
+                yield from _find_files(Path(entry.path), levels - 1)
