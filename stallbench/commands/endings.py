@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from upath import UPath
 
 
-def conclude_and_exit(folder: AnyPath, spark: SparkOptions | None = None, *, move_to: UPath | None = None) -> NoReturn:
+def conclude_and_exit(
+    folder: AnyPath, spark: SparkOptions | None = None, *, move_to: UPath | None = None, is_restored: bool = True
+) -> NoReturn:
     """Make the tables, verdict and report of a run, print the verdict, and exit with its code.
 
     ``spark``: which Spark makes the tables; if None, one on this machine. ``move_to``: the address of the folder to which the run is then moved. If
-    that fails, the run stays where it is, and the exit code of a run that passed is that of `NotCarriedOutError`.
+    that fails, the run stays where it is, and the exit code of a run that passed is that of `NotCarriedOutError`. So it is if something of the run stays
+    on external servers (``is_restored``), of which the run has said what and why.
     """
     from stallbench.pipeline.process import make_tables
     from stallbench.run.conclusion import conclude, conclude_at
@@ -49,7 +52,7 @@ def conclude_and_exit(folder: AnyPath, spark: SparkOptions | None = None, *, mov
         sys.exit(EXIT_INTERRUPTED if verdict.status == "aborted" else NotCarriedOutError.exit_code)
     if verdict.verdict != "pass":
         sys.exit(EXIT_FAIL)
-    sys.exit(EXIT_PASS if is_where_it_should_be else NotCarriedOutError.exit_code)
+    sys.exit(EXIT_PASS if is_where_it_should_be and is_restored else NotCarriedOutError.exit_code)
 
 
 def move_run(folder: Path, runs: UPath) -> bool:

@@ -83,7 +83,7 @@ def run(
     """Run a scenario and judge it, on servers that the bench starts or on external servers (--dsn).
 
     Exit codes: 0 every expectation and check passes, 1 one fails or is unknown, 2 bad input, 3 the run could not be carried out, or it
-    passed and could not be uploaded, 130 interrupted.
+    passed and could not be uploaded, or something that it created stays on external servers, 130 interrupted.
 
     For example:
 
@@ -148,7 +148,7 @@ def run(
         view.say(
             f"{'the external servers keep running' if external_servers else 'the servers are stopped'}; making the tables, verdict and report"
         )
-    conclude_and_exit(folder.path, move_to=store)
+    conclude_and_exit(folder.path, move_to=store, is_restored=started.is_restored)
 
 
 def _make_comparable(scenario: Scenario, baseline: Baseline) -> Scenario:

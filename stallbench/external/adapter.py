@@ -1,25 +1,28 @@
 """The bench's access to an external server: reads its state, changes settings if allowed, and restores them.
 
 In an external database the bench creates the tables of the queue and what a fault needs, and only if the database was empty. As long as the bench uses
-the database, the table `OBJECTS_TABLE` lists what the bench created there. So a later run recognises what a killed run left behind. Objects
-that are not listed are never touched.
+the database, the table `OBJECTS_TABLE` lists what the bench is known to have created there, see `stallbench.external.creation`. So a later run
+recognises what a killed run left behind. Objects that are not listed are never touched.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
+from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
 
 OBJECTS_TABLE = "stallbench_objects"
 """The table that lists what the bench created in an external database."""
 _MOST_NAMED = 5
+_LARGE_OBJECT = "LARGE OBJECT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,24 @@ class DatabaseObject:
     kind: str
     """As ``DROP`` calls it: ``TABLE``, ``FUNCTION``, .."""
     name: str
-    """Quoted as the engine requires."""
+    """With its schema, if the engine has schemas, and quoted as the engine requires."""
+
+    def __str__(self) -> str:
+        """Return it as a part of a sentence."""
+        return f"{self.kind.lower()} {self.name}"
+
+    def fits(self, patterns: Iterable[str]) -> bool:
+        """Whether one of ``patterns`` names it, or a schema in which it is; see `Queue.creates`."""
+        name = self.name.replace('"', "").replace("`", "").removeprefix("public.")
+        schema = f"schema {name.partition('.')[0]}"
+        return any(pattern == schema or fnmatchcase(f"{self.kind.lower()} {name}", pattern) for pattern in patterns)
+
+    @property
+    def removal(self) -> str:
+        """The statement that removes it, unless something else needs it."""
+        if self.kind == _LARGE_OBJECT:
+            return f"SELECT lo_unlink({self.name})"
+        return f"DROP {self.kind} {self.name}"
 
 
 class ServerAdapter(ABC):
@@ -91,17 +111,55 @@ class ServerAdapter(ABC):
     def find_objects(self) -> set[DatabaseObject]:
         """Return all that users created in the database, except `OBJECTS_TABLE`."""
 
+    @property
+    def objects_table(self) -> str:
+        """`OBJECTS_TABLE`, as it is written in a statement."""
+        return OBJECTS_TABLE
+
     @abstractmethod
+    def has_objects_table(self) -> bool:
+        """Whether there is `OBJECTS_TABLE`; raises `NotCarriedOutError` if something else has that name, or the table belongs to another user."""
+
     def read_created_objects(self) -> set[DatabaseObject] | None:
         """Return what `OBJECTS_TABLE` lists; none if there is no such table."""
+        if not self.has_objects_table():
+            return None
+        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM {self.objects_table}")}
+
+    @abstractmethod
+    def name_object(self, kind: str, name: str) -> DatabaseObject:
+        """Return what `find_objects` returns for an object of ``kind`` whose ``name`` is written without quotes, with or without a schema."""
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Execute a statement and return its rows; raises one of the driver's errors."""
 
     @abstractmethod
-    def drop(self, objects: set[DatabaseObject]) -> None:
-        """Drop ``objects``, in an order that their dependencies allow."""
+    def drop(self, each: DatabaseObject) -> None:
+        """Drop an object; raises one of the driver's errors if another one needs it. Nothing else is dropped with it."""
+
+    def explain(self, error: Exception) -> str:
+        """Return, as a part of a sentence, why an object could not be dropped."""
+        return self.driver.describe(error)
+
+    def create_recorded(self, connection: Any, create: Callable[[], None]) -> None:
+        """Call ``create``, which creates objects by ``connection``, and record them if the engine can tell what that connection has created."""
+        create()
+
+    def install(self, queue: Queue[Any]) -> None:
+        """Let ``queue`` create its tables in this database, and record what is known to be its own."""
+        if queue.worker_command() is None:  # else it is a library's, whose own process creates them
+            self.create_recorded(queue.connection, queue.install)
+        else:
+            queue.install()
+        self.record_declared(queue.tables, queue.creates)
+
+    def record_declared(self, tables: Iterable[str], patterns: Iterable[str]) -> None:
+        """Record what is there of ``tables`` and of ``patterns``, see `Queue.creates`. The database was empty before; so these are new."""
+        declared = {self.name_object("TABLE", table) for table in tables}
+        patterns = tuple(patterns)
+        found = {each for each in self.find_objects() if each in declared or each.fits(patterns)}
+        self.record(found - (self.read_created_objects() or set()))
 
     def prepare_database(self) -> None:
         """Remove what a killed run left behind, and create `OBJECTS_TABLE` in the empty database.
@@ -116,7 +174,7 @@ class ServerAdapter(ABC):
             )
         present = self.find_objects()
         if foreign := present - (created or set()):
-            names = sorted(f"{each.kind.lower()} {each.name}" for each in foreign)
+            names = sorted(str(each) for each in foreign)
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             raise NotCarriedOutError(
                 f"database {self.endpoint.database} on {self.name} is not empty: it has {', '.join(names[:_MOST_NAMED])}{more}. "
@@ -124,26 +182,59 @@ class ServerAdapter(ABC):
             )
         if created is None:
             self.begin_list()
+        elif left := self.empty_database():
+            raise NotCarriedOutError("; ".join(left))
         else:
-            self.drop(present)
-            self.execute(f"DELETE FROM {OBJECTS_TABLE}")
+            self.begin_list()
 
     def begin_list(self) -> None:
         """Create `OBJECTS_TABLE`, with nothing in it."""
-        self.execute(f"CREATE TABLE {OBJECTS_TABLE} (kind varchar(32) NOT NULL, name varchar(512) NOT NULL)")
-
-    def record_created_objects(self) -> None:
-        """List in `OBJECTS_TABLE` all that is in the database now."""
-        self.record(self.find_objects())
+        self.execute(f"CREATE TABLE {self.objects_table} (kind varchar(32) NOT NULL, name varchar(2000) NOT NULL)")
 
     def record(self, objects: Iterable[DatabaseObject]) -> None:
         """Add ``objects`` to the list, which are there or are about to be created."""
         for each in objects:
-            self.execute(f"INSERT INTO {OBJECTS_TABLE} (kind, name) VALUES (%s, %s)", (each.kind, each.name))
+            self.execute(f"INSERT INTO {self.objects_table} (kind, name) VALUES (%s, %s)", (each.kind, each.name))
 
-    def empty_database(self) -> None:
-        """Drop what `OBJECTS_TABLE` lists, and then that table; everything else stays."""
+    def empty_database(self) -> list[str]:
+        """Drop what `OBJECTS_TABLE` lists, and then that table; everything else stays.
+
+        Returns a sentence for each object that cannot be dropped, because something that the bench did not create needs it. The table then still
+        lists these.
+        """
         created = self.read_created_objects()
-        if created is not None:
-            self.drop(created & self.find_objects())
-            self.execute(f"DROP TABLE {OBJECTS_TABLE}")
+        if created is None:
+            return []
+        left, refusals = created & self.find_objects(), dict[DatabaseObject, str]()
+        while left:
+            refusals = self._drop_what_can_be(left)
+            if len(refusals) == len(left):
+                break  # what is left needs each other, or something else needs it
+            left = set(refusals) & self.find_objects()  # a partition, or what belongs to a table, ends with it
+        for gone in created - left:
+            self.execute(f"DELETE FROM {self.objects_table} WHERE kind = %s AND name = %s", (gone.kind, gone.name))
+        if not left:
+            self.execute(f"DROP TABLE {self.objects_table}")
+        return [
+            f"{each} is still in database {self.endpoint.database} on {self.name}: {refusals[each]}; when nothing needs it any more, "
+            f"`stallbench clean` removes it, and so does {each.removal}"
+            for each in sorted(left, key=str)
+        ]
+
+    def describe_others(self) -> list[str]:
+        """Return a sentence for each object of which `OBJECTS_TABLE` does not say that the bench created it; they stay."""
+        return [
+            f"{each} is in database {self.endpoint.database} on {self.name}, and was not there before the run; it stays, because the bench has "
+            f"no record of having created it; if nobody needs it, remove it by {each.removal}"
+            for each in sorted(self.find_objects() - (self.read_created_objects() or set()), key=str)
+        ]
+
+    def _drop_what_can_be(self, objects: set[DatabaseObject]) -> dict[DatabaseObject, str]:
+        """Drop ``objects`` one by one; returns why, for those that cannot be dropped now."""
+        refusals = {}
+        for each in sorted(objects, key=str):
+            try:
+                self.drop(each)
+            except self.driver.errors as error:
+                refusals[each] = self.explain(error)
+        return refusals

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,21 @@ class ChangedSetting(BaseModel):
     before: str
     was_overridden: bool = False
     """See `ServerAdapter.is_overridden`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """The result of an attempt to undo everything, as sentences."""
+
+    remaining: Sequence[str] = ()
+    """What could not be undone."""
+    others: Sequence[str] = ()
+    """What appeared in the database during the run and is not known to be the bench's; it stays."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """All of them."""
+        return [*self.remaining, *self.others]
 
 
 class CleanupEntries(BaseModel):
@@ -106,9 +122,15 @@ class CleanupJournal:
         self._entries.created_proxies.append(name)
         self._write()
 
+<<<<<<< HEAD
     def clean_up(self) -> list[str]:
         """Undo everything; returns one sentence for each entry that could not be undone. A second call does nothing."""
         return clean_up(self._scratch)
+=======
+    def clean_up(self) -> Cleanup:
+        """Undo everything. A second call does nothing."""
+        return clean_up(self._path)
+>>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
 
     def _write(self) -> None:
         replace_file(self._scratch / CLEANUP_JOURNAL, _with_passwords(self._entries), mode=0o600)
@@ -129,6 +151,7 @@ def _with_passwords(entries: CleanupEntries) -> str:
     return plain.model_dump_json(warnings=False)
 
 
+<<<<<<< HEAD
 def clean_up(scratch: Path) -> list[str]:
     """Undo what the journal in a temporary folder lists, and remove it; returns one sentence for each entry that could not be undone.
 
@@ -155,6 +178,17 @@ def _carry_out(folder: TrustedFolder) -> list[str]:
         return []
     entries = CleanupEntries.model_validate_json(content)
     remaining = []
+=======
+def clean_up(path: Path) -> Cleanup:
+    """Undo what a journal file lists, and remove the file, unless something could not be undone: the cleanup can then be tried again."""
+    from stallbench.external.join import open_adapter
+
+    if not path.exists():
+        return Cleanup()
+    entries = CleanupEntries.model_validate_json(path.read_text())
+    remaining: list[str] = []
+    others: list[str] = []
+>>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
     if entries.toxiproxy:
         remaining += _clear_proxies(entries.toxiproxy, entries.cleared_proxies, entries.created_proxies)
     for document in entries.longrunners:  # before the database is emptied: they may hold locks
@@ -163,7 +197,8 @@ def _carry_out(folder: TrustedFolder) -> list[str]:
         server, endpoint = entries.database
         try:
             with open_adapter(server, endpoint) as adapter:
-                adapter.empty_database()
+                remaining += adapter.empty_database()
+                others = adapter.describe_others()
         except Exception as error:  # noqa: BLE001 - any driver's; the other entries are still to be undone
             remaining.append(f"the queue's tables are still in database {endpoint.database} on {server}: {error}")
     if entries.sets:
@@ -175,8 +210,13 @@ def _carry_out(folder: TrustedFolder) -> list[str]:
         except Exception as error:  # noqa: BLE001 - as above
             remaining.append(f"{change.server} still has {change.name} as the scenario set it; it was {change.before!r}: {error}")
     if not remaining:
+<<<<<<< HEAD
         folder.remove(CLEANUP_JOURNAL)
     return remaining
+=======
+        path.unlink()
+    return Cleanup(remaining, others)
+>>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
 
 
 def _clear_proxies(address: tuple[str, int], cleared: Sequence[str], created: Sequence[str]) -> list[str]:
@@ -225,4 +265,6 @@ def _empty_sets(queue: str, endpoint: Endpoint) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(*clean_up(Path(sys.argv[1])), sep="\n", file=sys.stderr)
+    done = clean_up(Path(sys.argv[1]))
+    print(*done.others, sep="\n")
+    print(*done.remaining, sep="\n", file=sys.stderr)

@@ -8,16 +8,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from stallbench import external
 from stallbench.discovery import PluginGroup, discover
 from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import DatabaseObject, ServerAdapter
+from stallbench.external.adapter import ServerAdapter
 from stallbench.external.addresses import ExternalServers
 from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
+from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.database import Database
 from stallbench.scenario.section import SettingValue
@@ -113,20 +115,32 @@ def join_cluster(
     return cluster
 
 
-def record_created_objects(endpoint: Endpoint) -> None:
-    """List in the primary's database what the queue has just created there."""
-    with open_adapter("primary", endpoint) as adapter:
-        adapter.record_created_objects()
+def install(queue: Queue[Any], primary: Server) -> None:
+    """Let ``queue`` create its tables in the primary's database; if the bench did not start that, record there what is known to be its own."""
+    if not isinstance(primary.control, ExternalServerControl):
+        queue.install()
+        return
+    with open_adapter(primary.name, primary.direct) as adapter:
+        adapter.install(queue)
 
 
-def record_object(server: Server, created: DatabaseObject) -> None:
-    """List an object that is about to be created in the queue's database on ``server``, so that it is also removed if the bench is killed.
+def record_declared(server: Server, queue: type[Queue[Any]]) -> None:
+    """Record again what ``queue`` declares to be its own, after its tables were changed on ``server``; only if the bench did not start that."""
+    if isinstance(server.control, ExternalServerControl):
+        with open_adapter(server.name, server.direct) as adapter:
+            adapter.record_declared(queue.tables, queue.creates)
+
+
+def create_recorded(server: Server, connection: Any, create: Callable[[], None]) -> None:
+    """Create objects in the queue's database on ``server`` by ``connection``, and record them, so that they are also removed if the bench is killed.
 
     Nothing is recorded on a server that the bench has started: it ends with the run.
     """
-    if isinstance(server.control, ExternalServerControl):
-        with open_adapter(server.name, server.direct) as adapter:
-            adapter.record([created])
+    if not isinstance(server.control, ExternalServerControl):
+        create()
+        return
+    with open_adapter(server.name, server.direct) as adapter:
+        adapter.create_recorded(connection, create)
 
 
 def _wanted_settings(database: Database, role: str) -> dict[str, SettingValue]:

@@ -15,13 +15,20 @@ from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import read_changed_settings
 
 _OBJECTS = """
-SELECT CASE table_type WHEN 'VIEW' THEN 'VIEW' ELSE 'TABLE' END, table_name FROM information_schema.tables
+SELECT CASE table_type WHEN 'VIEW' THEN 'VIEW' WHEN 'SEQUENCE' THEN 'SEQUENCE' ELSE 'TABLE' END, table_name FROM information_schema.tables
 WHERE table_schema = database() AND table_name <> %s
 UNION ALL
 SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = database()
 UNION ALL
 SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = database()
 """
+"""A trigger always belongs to a table, and ends with it."""
+_VIEWS_OF = """
+SELECT table_schema, table_name FROM information_schema.views WHERE locate(concat('`', database(), '`.', %s), view_definition) > 0
+"""
+"""The servers write a view's definition with the names of its databases and tables, quoted."""
+_DROP_WITHIN_S = 10
+"""How long another session's lock may delay the removal of an object."""
 
 
 class MySQLAdapter(ServerAdapter):
@@ -85,21 +92,30 @@ class MySQLAdapter(ServerAdapter):
 
     def find_objects(self) -> set[DatabaseObject]:
         """Read them from the information schema."""
-        return {DatabaseObject(kind, f"`{name}`") for kind, name in self.execute(_OBJECTS, (OBJECTS_TABLE,))}
+        return {self.name_object(kind, name) for kind, name in self.execute(_OBJECTS, (OBJECTS_TABLE,))}
 
-    def read_created_objects(self) -> set[DatabaseObject] | None:
-        """Read them from the database."""
-        there = "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() AND table_name = %s"
-        if self.execute(there, (OBJECTS_TABLE,)) == [(0,)]:
-            return None
-        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM {OBJECTS_TABLE}")}
+    def has_objects_table(self) -> bool:
+        """Look for it in the information schema, which knows no owner of a table."""
+        there = "SELECT table_type FROM information_schema.tables WHERE table_schema = database() AND table_name = %s"
+        rows = self.execute(there, (OBJECTS_TABLE,))
+        if rows and rows != [("BASE TABLE",)]:
+            raise NotCarriedOutError(
+                f"{OBJECTS_TABLE} in database {self.endpoint.database} on {self.name} is not the bench's list of what it created: it is a "
+                f"{str(rows[0][0]).lower()}; the bench uses an empty database only; create one for it and name that"
+            )
+        return bool(rows)
 
-    def drop(self, objects: set[DatabaseObject]) -> None:
-        """Drop them without regard to foreign keys."""
-        self.execute("SET foreign_key_checks = 0")
-        for each in objects:
-            self.execute(f"DROP {each.kind} IF EXISTS {each.name}")
-        self.execute("SET foreign_key_checks = 1")
+    def name_object(self, kind: str, name: str) -> DatabaseObject:
+        """Quote the name."""
+        return DatabaseObject(kind, "`" + name.replace("`", "``") + "`")
+
+    def drop(self, each: DatabaseObject) -> None:
+        """Drop it with regard to foreign keys and to views, of which the servers have no RESTRICT."""
+        if each.kind == "TABLE" and (views := self.execute(_VIEWS_OF, (each.name,))):
+            names = ", ".join(f"`{schema}`.`{name}`" for schema, name in views)
+            raise pymysql.OperationalError(0, f"view {names} reads it")
+        self.execute(f"SET lock_wait_timeout = {_DROP_WITHIN_S}")
+        self.execute(each.removal)
 
     def _read(self, name: str) -> str:
         try:

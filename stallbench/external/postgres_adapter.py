@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.sql import SQL, Identifier, Literal
 
 from stallbench.errors import NotCarriedOutError
@@ -16,31 +17,56 @@ from stallbench.servers.postgres import read_changed_settings, setting_text
 from stallbench.waiting import wait_until
 
 _IN_FORCE_S = 5.0
-_DROP_ORDER = ("TABLE", "VIEW", "SEQUENCE", "ROUTINE", "TYPE", "SCHEMA")
-"""The order in which objects are dropped. CASCADE also drops what depends on each."""
+_DROP_WITHIN = "10s"
+"""How long another session's lock may delay the removal of an object."""
+_HARMLESS_EXTENSIONS = ("plpgsql", "pg_stat_statements")
+"""Extensions that an empty database may have: they hold no data of a user, and the bench reads one of them."""
 
 _OBJECTS = """
-WITH schemas AS (
-    SELECT oid, nspname FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'
-), of_extensions AS (
-    SELECT objid FROM pg_catalog.pg_depend WHERE deptype = 'e'
+WITH catalogs (classid, objid) AS (
+    SELECT 'pg_catalog.pg_class'::pg_catalog.regclass, oid FROM pg_catalog.pg_class
+    WHERE relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT relispartition AND oid IS DISTINCT FROM pg_catalog.to_regclass(%(objects_table)s)
+    UNION ALL SELECT 'pg_catalog.pg_proc'::pg_catalog.regclass, oid FROM pg_catalog.pg_proc
+    UNION ALL
+    SELECT 'pg_catalog.pg_type'::pg_catalog.regclass, oid FROM pg_catalog.pg_type
+    WHERE typtype IN ('e', 'd', 'r') OR typtype = 'b' AND typelem = 0
+       OR typtype = 'c' AND EXISTS (SELECT FROM pg_catalog.pg_class WHERE pg_class.oid = typrelid AND relkind = 'c')
+    UNION ALL SELECT 'pg_catalog.pg_namespace'::pg_catalog.regclass, oid FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_(toast_)?temp_'
+      AND nspname <> 'public'
+    UNION ALL SELECT 'pg_catalog.pg_extension'::pg_catalog.regclass, oid FROM pg_catalog.pg_extension WHERE extname <> ALL (%(harmless)s)
+    UNION ALL SELECT 'pg_catalog.pg_foreign_data_wrapper'::pg_catalog.regclass, oid FROM pg_catalog.pg_foreign_data_wrapper
+    UNION ALL SELECT 'pg_catalog.pg_foreign_server'::pg_catalog.regclass, oid FROM pg_catalog.pg_foreign_server
+    UNION ALL SELECT 'pg_catalog.pg_event_trigger'::pg_catalog.regclass, oid FROM pg_catalog.pg_event_trigger
+    UNION ALL SELECT 'pg_catalog.pg_trigger'::pg_catalog.regclass, oid FROM pg_catalog.pg_trigger WHERE NOT tgisinternal
+    UNION ALL SELECT 'pg_catalog.pg_publication'::pg_catalog.regclass, oid FROM pg_catalog.pg_publication
+    UNION ALL
+    SELECT 'pg_catalog.pg_subscription'::pg_catalog.regclass, oid FROM pg_catalog.pg_subscription
+      WHERE subdbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
+    UNION ALL SELECT 'pg_catalog.pg_largeobject'::pg_catalog.regclass, oid FROM pg_catalog.pg_largeobject_metadata
+    UNION ALL SELECT 'pg_catalog.pg_operator'::pg_catalog.regclass, oid FROM pg_catalog.pg_operator
+    UNION ALL SELECT 'pg_catalog.pg_collation'::pg_catalog.regclass, oid FROM pg_catalog.pg_collation
+    UNION ALL SELECT 'pg_catalog.pg_conversion'::pg_catalog.regclass, oid FROM pg_catalog.pg_conversion
+    UNION ALL SELECT 'pg_catalog.pg_cast'::pg_catalog.regclass, oid FROM pg_catalog.pg_cast
+    UNION ALL SELECT 'pg_catalog.pg_language'::pg_catalog.regclass, oid FROM pg_catalog.pg_language
+    UNION ALL SELECT 'pg_catalog.pg_ts_config'::pg_catalog.regclass, oid FROM pg_catalog.pg_ts_config
+    UNION ALL SELECT 'pg_catalog.pg_ts_dict'::pg_catalog.regclass, oid FROM pg_catalog.pg_ts_dict
+    UNION ALL SELECT 'pg_catalog.pg_ts_parser'::pg_catalog.regclass, oid FROM pg_catalog.pg_ts_parser
+    UNION ALL SELECT 'pg_catalog.pg_ts_template'::pg_catalog.regclass, oid FROM pg_catalog.pg_ts_template
 )
-SELECT CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, pg_catalog.format('%%I.%%I', nspname, relname)
-FROM pg_catalog.pg_class JOIN schemas ON schemas.oid = relnamespace
-WHERE relkind IN ('r', 'p', 'v', 'S') AND NOT relispartition AND pg_class.oid NOT IN (SELECT objid FROM of_extensions)
-  AND NOT (nspname = 'public' AND relname = %(objects_table)s)
-  AND NOT (relkind = 'S' AND EXISTS (SELECT FROM pg_catalog.pg_depend WHERE objid = pg_class.oid AND deptype IN ('a', 'i')))
-UNION ALL
-SELECT 'ROUTINE', pg_proc.oid::pg_catalog.regprocedure::pg_catalog.text
-FROM pg_catalog.pg_proc JOIN schemas ON schemas.oid = pronamespace WHERE pg_proc.oid NOT IN (SELECT objid FROM of_extensions)
-UNION ALL
-SELECT 'TYPE', pg_catalog.format('%%I.%%I', nspname, typname)
-FROM pg_catalog.pg_type JOIN schemas ON schemas.oid = typnamespace
-WHERE pg_type.oid NOT IN (SELECT objid FROM of_extensions)
-  AND (typtype IN ('e', 'd') OR typtype = 'c' AND EXISTS (SELECT FROM pg_catalog.pg_class WHERE pg_class.oid = typrelid AND relkind = 'c'))
-UNION ALL
-SELECT 'SCHEMA', pg_catalog.format('%%I', nspname) FROM schemas
-WHERE nspname <> 'public' AND oid NOT IN (SELECT objid FROM of_extensions)
+SELECT pg_catalog.upper(pg_catalog.replace(type, 'foreign-data', 'foreign data')), identity
+FROM catalogs, pg_catalog.pg_identify_object(classid, objid, 0) AS found (type, schema, name, identity)
+WHERE objid >= 16384 AND NOT EXISTS (
+    -- what an extension has brought, and what belongs to another object and ends with it
+    SELECT FROM pg_catalog.pg_depend WHERE pg_depend.classid = catalogs.classid AND pg_depend.objid = catalogs.objid
+      AND objsubid = 0 AND deptype IN ('a', 'e', 'i')
+      AND NOT (catalogs.classid = 'pg_catalog.pg_trigger'::pg_catalog.regclass AND deptype = 'a')
+)
+"""
+"""All that PostgreSQL itself did not create: its own objects have smaller numbers."""
+
+_OWNERSHIP = """
+SELECT relkind = 'r' AND pg_catalog.pg_get_userbyid(relowner) = current_user AND NOT relhastriggers AND NOT relhasrules AND NOT relrowsecurity
+FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass(%s)
 """
 _OTHER_SESSIONS = """
 SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity
@@ -134,17 +160,73 @@ class PostgresAdapter(ServerAdapter):
         """Count client sessions; the server's own workers do not count."""
         return int(self.execute(_OTHER_SESSIONS)[0][0])
 
+    @property
+    def objects_table(self) -> str:
+        """It is in the schema that each database has."""
+        return f"public.{OBJECTS_TABLE}"
+
     def find_objects(self) -> set[DatabaseObject]:
         """Read them from the catalogue, in all schemas except PostgreSQL's own; without what belongs to extensions."""
-        return {DatabaseObject(*row) for row in self.connection.execute(_OBJECTS, {"objects_table": OBJECTS_TABLE}).fetchall()}
+        return find_objects(self.connection)
 
-    def read_created_objects(self) -> set[DatabaseObject] | None:
-        """Read them from the schema ``public``."""
-        if self.execute("SELECT pg_catalog.to_regclass(%s)", (f"public.{OBJECTS_TABLE}",)) == [(None,)]:
-            return None
-        return {DatabaseObject(*row) for row in self.execute(f"SELECT kind, name FROM public.{OBJECTS_TABLE}")}
+    def has_objects_table(self) -> bool:
+        """Whether it is an ordinary table of this user without triggers: whoever else could write into it would have the bench drop what it lists."""
+        rows = self.execute(_OWNERSHIP, (self.objects_table,))
+        if not rows:
+            return False
+        if rows != [(True,)]:
+            raise NotCarriedOutError(
+                f"{self.objects_table} in database {self.endpoint.database} on {self.name} is not the bench's list of what it created: it is no "
+                f"plain table of user {self.endpoint.user}; the bench uses an empty database only; create one for it and name that"
+            )
+        return True
 
-    def drop(self, objects: set[DatabaseObject]) -> None:
-        """Drop each with what depends on it."""
-        for each in sorted(objects, key=lambda each: _DROP_ORDER.index(each.kind)):
-            self.execute(f"DROP {each.kind} IF EXISTS {each.name} CASCADE")
+    def name_object(self, kind: str, name: str) -> DatabaseObject:
+        """Add the schema ``public``, and quote where PostgreSQL does."""
+        if kind == "SCHEMA":
+            return DatabaseObject(kind, self._quote(name))
+        schema, _, own = name.rpartition(".")
+        return DatabaseObject(kind, f"{self._quote(schema or 'public')}.{self._quote(own)}")
+
+    def drop(self, each: DatabaseObject) -> None:
+        """Drop it by RESTRICT, which is also the default."""
+        self.execute(f"SET lock_timeout = '{_DROP_WITHIN}'")
+        self.execute(f"{each.removal} RESTRICT" if each.removal.startswith("DROP") else each.removal)
+
+    def explain(self, error: Exception) -> str:
+        """Return the message with its detail, which names what needs an object."""
+        detail = error.diag.message_detail if isinstance(error, psycopg.Error) else None
+        return " ".join([super().explain(error), *(f"({line})" for line in (detail or "").splitlines())])
+
+    def create_recorded(self, connection: Any, create: Callable[[], None]) -> None:
+        """Let ``create`` work in one transaction of ``connection``; what it has created is recorded in the same transaction.
+
+        What ``connection`` sees before its commit, and no other session does, is its own. If ``create`` cannot be in a transaction, it is called again
+        without one, and nothing is recorded; as if it commits by itself.
+        """
+        connection.execute("BEGIN")
+        try:
+            create()
+        except psycopg.Error:
+            if connection.closed:
+                raise
+            connection.execute("ROLLBACK")
+            create()
+            return
+        if connection.info.transaction_status != TransactionStatus.INTRANS:
+            return
+        before = self.find_objects()
+        seen = find_objects(connection)
+        insert = f"INSERT INTO {self.objects_table} (kind, name) VALUES (%s, %s)"
+        for each in seen - before - self.find_objects():
+            connection.execute(insert, (each.kind, each.name))
+        connection.execute("COMMIT")
+
+    def _quote(self, name: str) -> str:
+        return str(self.execute("SELECT pg_catalog.quote_ident(%s)", (name,))[0][0])
+
+
+def find_objects(connection: psycopg.Connection[Any]) -> set[DatabaseObject]:
+    """Return what users created in the database, as ``connection`` sees it, also what its open transaction has created."""
+    values = {"objects_table": f"public.{OBJECTS_TABLE}", "harmless": list(_HARMLESS_EXTENSIONS)}
+    return {DatabaseObject(*row) for row in connection.execute(_OBJECTS, values).fetchall()}

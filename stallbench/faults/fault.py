@@ -57,7 +57,7 @@ class AddedLoad:
 class Fault(ABC, Generic[OptionsT]):
     """One kind of fault. Every method runs in the bench's main thread, so a long method delays the other faults: start what takes seconds in
     `inject`, and check its progress in `keep_up`. If the bench is killed, `undo` is not called; everything that the fault has created must then
-    disappear with the run's processes and folder, or be listed for the cleanup (`stallbench.external.join.record_object`).
+    disappear with the run's processes and folder, or be recorded for the cleanup (`stallbench.external.join.create_recorded`).
     """
 
     kind: ClassVar[str]

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.external.join import record_declared
 from stallbench.faults.fault import FaultPlace
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
@@ -46,6 +47,7 @@ class LibraryMigration:
         self._context = context
         self._name = name
         self._retry_after_s = retry_after_s
+        self._on = on
         self._document = {
             "name": name,
             "endpoint": context.cluster.server(on).direct.with_password(),
@@ -110,6 +112,7 @@ class LibraryMigration:
         if failure is None:
             self._done_s = time.monotonic()
             self._context.load.is_upgraded = True
+            record_declared(self._context.cluster.server(self._on), find_queue(self._context.queue.kind))
             return
         self._deadlocks += failure.code in DEADLOCK_CODES
         self._failures.append(f"{failure.code} {failure.message}".lstrip())

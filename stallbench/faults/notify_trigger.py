@@ -10,8 +10,7 @@ from psycopg import sql
 
 from stallbench.engines.postgres import Connection, connect, quote_table
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import DatabaseObject
-from stallbench.external.join import record_object
+from stallbench.external.join import create_recorded
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.record import Evidence
 
@@ -36,11 +35,10 @@ class NotifyTrigger(Fault[FaultOptions]):
 
     def inject(self) -> Evidence:
         """Create the trigger, and wait for its first notification; without load there is none."""
-        # The trigger ends with its table, the function does not.
-        record_object(self.context.cluster.server(self.on), DatabaseObject("ROUTINE", f"{self._trigger}()"))
         with self._connect() as connection:
             connection.execute(sql.SQL("LISTEN {name}").format(name=sql.Identifier(self._trigger)))
-            self._execute(connection, _CREATE)
+            # The trigger ends with its table, the function does not.
+            create_recorded(self.context.cluster.server(self.on), connection, lambda: self._execute(connection, _CREATE))
             notified = next(connection.notifies(timeout=_NOTIFIED_WITHIN_S, stop_after=1), None)
         if notified is None:
             raise NotCarriedOutError(

@@ -110,6 +110,11 @@ class Library(Part):
     ordered: bool
     tables: tuple[str, ...] = Field(min_length=1, strict=False)
     indexes: tuple[str, ...] = Field(default=(), strict=False)
+    creates: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="what it creates beside `tables`, so that it is removed from a user's server, see `Queue.creates`",
+    )
     claim_pattern: str = Field(description="regular expression that finds its claim statement, see `Queue.claim_pattern`")
     command: tuple[str, ...] = Field(
         min_length=1, strict=False, description="starts the adapter; a verb follows: install, produce, work, prune"

@@ -245,6 +245,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "rescues_jobs": library.rescue.by_default,
             "tables": library.tables,
             "indexes": library.indexes,
+            "creates": library.creates,
             "other_job_states": ("ready",) if library.other_jobs else (),
             "no_other_jobs": library.no_other_jobs or "its definition has no other_jobs",
             "no_completed_jobs": explain_lack_of_completed_jobs(library),

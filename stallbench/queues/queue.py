@@ -137,9 +137,8 @@ class Queue(ABC, Generic[OptionsT]):
     summary: ClassVar[str]
     """One sentence on how it claims a job."""
     source: ClassVar[str]
-    """Source of the statements."""
+    """Source of the statements. `engines`: those on which it runs: ``postgres``, ``mariadb``, ..."""
     engines: ClassVar[frozenset[str]]
-    """Engines on which it runs: ``postgres``, ``mariadb``, ..."""
     options_type: ClassVar[type[QueueOptions]]
     used_job_fields: ClassVar[frozenset[Literal["queue", "key"]]] = frozenset()
     """Which of these fields of a `NewJob` its `enqueue` uses; a scenario that sets another one is refused."""
@@ -159,7 +158,8 @@ class Queue(ABC, Generic[OptionsT]):
     second_engine: ClassVar[str | None] = None
     """The engine of a second server that it needs; `attach` provides the connection to it."""
     tables: ClassVar[tuple[str, ...]]
-    """Tables that collectors watch; ready jobs are in the first."""
+    """Tables that collectors watch; ready jobs are in the first. `creates`: what else `install` creates, see docs/add-a-queue.md."""
+    creates: ClassVar[tuple[str, ...]] = ()
     indexes: ClassVar[tuple[str, ...]]
     jobs_per_load: ClassVar[int] = 10_000
     slowest_load_per_s: ClassVar[int] = 2000

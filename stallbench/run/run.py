@@ -14,7 +14,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.exposition.intervals import Interval, read_intervals
 from stallbench.external.addresses import ExternalServers
 from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.external.join import join_cluster, record_created_objects
+from stallbench.external.join import install, join_cluster
 from stallbench.external.processes import ExternalProcesses
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.life_cycle import Injections
@@ -72,6 +72,7 @@ class Run:
         self._observer_options = observer_options or ObserverOptions()
         self._observers = Observers(self._observer_options, folder, scenario.labels, view.say)
         self._journal = CleanupJournal(scratch)
+        self.is_restored = True  # after `take_down`: whether everything on external servers was undone
 
     def carry_out(self) -> None:
         """Carry the scenario out to its end.
@@ -140,9 +141,7 @@ class Run:
 
     def _install_queue(self) -> None:
         with self._opened_queue("install") as queue, self._processes.marking():
-            queue.install()
-        if self._external_servers:
-            record_created_objects(self.cluster.server("primary").direct)
+            install(queue, self.cluster.server("primary"))
 
     def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
         """Open the queue on the primary, without the proxy."""
@@ -294,6 +293,8 @@ class Run:
             self._injections.undo_all()
         self._processes.stop_all()
         self._observers.stop(self._intervals())
-        for sentence in self._journal.clean_up():
+        cleanup = self._journal.clean_up()
+        self.is_restored = self.is_restored and not cleanup.remaining
+        for sentence in cleanup.sentences:
             self.recorder.note(f"{sentence[0].upper()}{sentence[1:]}")
             self.view.say(sentence)

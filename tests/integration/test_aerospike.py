@@ -52,7 +52,7 @@ def test_the_cleanup_journal_removes_every_record_of_the_run(
     assert queue.store.read(job_id) is not None
     journal = CleanupJournal(tmp_path)
     journal.record_sets(request.node.callspec.params["queue"], endpoint)
-    assert journal.clean_up() == []
+    assert journal.clean_up().sentences == []
     with closing(driver_of("aerospike").connect(endpoint, "proof")) as proof:
         keys = [queue.store.store, queue.store.job_key(job_id)]
         assert wait_until(lambda: not any(proof.client.exists(key)[1] for key in keys), within_s=PATIENCE_S)

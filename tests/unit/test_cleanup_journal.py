@@ -26,7 +26,7 @@ NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database=
 
 
 def test_without_an_entry_there_is_no_file(tmp_path: Path) -> None:
-    assert CleanupJournal(tmp_path).clean_up() == []
+    assert CleanupJournal(tmp_path).clean_up().sentences == []
     assert not list(tmp_path.iterdir())
 
 
@@ -43,7 +43,7 @@ def test_what_cannot_be_undone_is_described_and_kept(tmp_path: Path) -> None:
     journal.record_database("primary", NOBODY_LISTENS)
     journal.record_toxiproxy("127.0.0.1", 1)
     journal.record_cleared_proxy("primary")
-    remaining = journal.clean_up()
+    remaining = journal.clean_up().remaining
     assert len(remaining) == 3
     assert remaining[1].startswith("the queue's tables are still in database queues on primary: ")
     assert remaining[2].startswith("primary still has autovacuum_naptime as the scenario set it; it was '1min': ")
@@ -55,11 +55,11 @@ def test_a_longrunner_that_cannot_be_released_is_named_until_it_is_known_to_be_g
     journal = CleanupJournal(tmp_path)
     document = {"name": "slot-1", "kind": "slot", "on": "primary", "options": {}}
     journal.record_longrunner({**document, "endpoint": NOBODY_LISTENS.with_password()})
-    (sentence,) = journal.clean_up()
+    (sentence,) = journal.clean_up().remaining
     assert sentence.startswith("the longrunner slot-1 may still hold the horizon of primary: cannot continue: ")
     assert "secret" not in sentence
     journal.forget_longrunner("slot-1")
-    assert journal.clean_up() == []
+    assert journal.clean_up().sentences == []
 
 
 def test_the_records_of_a_run_on_a_user_s_aerospike_are_removed_or_their_sets_named(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_the_records_of_a_run_on_a_user_s_aerospike_are_removed_or_their_sets_na
     database = "test/stallbench_0"
     journal.record_sets("fcfs", NOBODY_LISTENS.model_copy(update={"engine": "aerospike", "database": database}))
     assert json.loads((tmp_path / CLEANUP_JOURNAL).read_text())["sets"][1]["password"] == "secret"
-    (sentence,) = journal.clean_up()
+    (sentence,) = journal.clean_up().remaining
     assert sentence.startswith("the queue's records are still in the sets test/stallbench_0_* on 127.0.0.1:1: ")
 
 
@@ -132,5 +132,5 @@ def test_each_proxy_is_put_right_even_if_another_cannot_be(tmp_path: Path, monke
     for name in ("gone", "primary"):
         journal.record_cleared_proxy(name)
     journal.record_created_proxy("replica-1")
-    assert journal.clean_up() == ["Toxiproxy's proxies may still be cut or have toxics: there is no proxy 'gone'"]
+    assert journal.clean_up().remaining == ["Toxiproxy's proxies may still be cut or have toxics: there is no proxy 'gone'"]
     assert done == ["primary", "replica-1"]
