@@ -32,6 +32,7 @@ from stallbench.commands.soak import soak
 from stallbench.commands.torture import torture
 from stallbench.commands.upload import upload
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, StallbenchError
+from stallbench.visible_text import say
 
 _NEVER_A_PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP)
 """Errors of a path that was wrong from the start. One that is not there (ENOENT) may have been removed during the command."""
@@ -87,11 +88,11 @@ def main() -> NoReturn:
     try:
         app(standalone_mode=True)
     except StallbenchError as error:
-        print(error, file=sys.stderr)
+        say(error, to=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:
         path = f"{error.filename}: " if error.filename else ""
-        print(f"{path}{error.strerror or error}", file=sys.stderr)
+        say(f"{path}{error.strerror or error}", to=sys.stderr)
         sys.exit(EXIT_BAD_INPUT if _is_about_an_argument(error) else EXIT_NOT_CARRIED_OUT)
     except KeyboardInterrupt:
         _end_interrupted()
@@ -108,7 +109,7 @@ def _is_about_an_argument(error: OSError) -> bool:
 
 
 def _end_interrupted() -> NoReturn:
-    print("interrupted", file=sys.stderr)
+    say("interrupted", to=sys.stderr)
     sys.exit(EXIT_INTERRUPTED)
 
 

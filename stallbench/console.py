@@ -1,4 +1,4 @@
-"""The console through which everything is printed that is more than a line."""
+"""The console of tables and colours: no text in it can control the terminal."""
 
 from __future__ import annotations
 

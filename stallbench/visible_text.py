@@ -21,9 +21,11 @@ direction of Arabic and Hebrew letters themselves, stay.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from typing import Self
+from collections.abc import Callable
+from typing import Self, TextIO
 
 _MOST_MARKS = 4
 _LAYOUT = "\t\n"
@@ -42,16 +44,18 @@ _PERHAPS = re.compile(
 """Hidden characters and all marks, among others: a text without any of these is visible."""
 
 
-def make_visible(text: str, *, in_one_line: bool = False) -> str:
+def make_visible(text: str, *, in_one_line: bool = False, notation: Callable[[str], str] | None = None) -> str:
     r"""Return the text with a visible notation for each hidden character.
 
     Tabs and ends of lines stay, ``\r\n`` as ``\n``; ``in_one_line``: they are written, too, so that no text can begin a line of its own.
+    ``notation``: another than `escape`.
     """
     if text.isascii() and text.isprintable():
         return str(text)
     lines = text.replace("\r\n", "\n")
     if not _PERHAPS.search(lines):
         return str(lines)
+    write = notation or escape
     parts: list[str] = []
     marks = _MOST_MARKS  # a mark at the beginning would be drawn over what precedes the text
     for character in lines:
@@ -66,7 +70,7 @@ def make_visible(text: str, *, in_one_line: bool = False) -> str:
             is_hidden, marks = marks >= _MOST_MARKS, marks + 1
         else:
             is_hidden, marks = False, 0
-        parts.append(escape(character) if is_hidden else character)
+        parts.append(write(character) if is_hidden else character)
     return "".join(parts)
 
 
@@ -79,6 +83,11 @@ def escape(character: str) -> str:
     """Return the notation of one character."""
     code = ord(character)
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def escape_in_json(character: str) -> str:
+    """Return the notation of one character in a text of JSON, which stays the same text."""
+    return json.dumps(character)[1:-1]
 
 
 class VisibleText(str):
@@ -103,3 +112,8 @@ def read_text(raw: str) -> str:
 def raw_of(text: str) -> str:
     """Return the text as the server has it."""
     return text.raw if isinstance(text, VisibleText) else text
+
+
+def say(*texts: object, to: TextIO | None = None, sep: str = " ", flush: bool = False) -> None:
+    """Print texts as ``print`` does, to standard output if ``to`` is None, with hidden characters made visible."""
+    print(*(make_visible(str(text)) for text in texts), file=to, sep=sep, flush=flush)

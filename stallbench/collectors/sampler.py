@@ -23,6 +23,7 @@ from stallbench.engines import loaded_errors
 from stallbench.engines.driver import SAMPLING_TIMEOUT_S
 from stallbench.processes.role import Stop
 from stallbench.records.samples import Sample, SampleLog
+from stallbench.visible_text import make_visible
 
 HANGING_S = SAMPLING_TIMEOUT_S + 3.0
 """A sample that takes longer waits for a server whose own timeouts have no effect."""
@@ -185,5 +186,5 @@ def _describe(error: Exception) -> str:
 
 def _say(text: str) -> None:
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    sys.stderr.write(f"{at} {text}\n")
+    sys.stderr.write(f"{at} {make_visible(text)}\n")
     sys.stderr.flush()

@@ -11,6 +11,7 @@ import typer
 from stallbench.commands.options import RunsOption, require_writable
 from stallbench.run.folder import RUNS
 from stallbench.storage.atomic_file import replace_file
+from stallbench.visible_text import say
 
 
 def baseline(
@@ -53,4 +54,4 @@ def baseline(
     counts = ", ".join(
         f"{len(variant.runs)} run{'s' if len(variant.runs) != 1 else ''} of {name}" for name, variant in made.variants.items()
     )
-    print(f"{output}: {counts}")
+    say(f"{output}: {counts}")

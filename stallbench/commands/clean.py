@@ -8,6 +8,7 @@ import typer
 
 from stallbench.commands.options import RunsOption
 from stallbench.run.folder import RUNS
+from stallbench.visible_text import say
 
 
 def clean(
@@ -39,4 +40,4 @@ def clean(
     from stallbench.leftovers import remove_leftovers
 
     for sentence in remove_leftovers(runs, delete_runs=reports, forget=forget) or ["nothing was left behind"]:
-        print(sentence)
+        say(sentence)

@@ -24,6 +24,7 @@ from stallbench.errors import (
     BadInputError,
 )
 from stallbench.run.folder import COMPARISON, RUNS, find_comparison_folder
+from stallbench.visible_text import say
 
 if TYPE_CHECKING:
     from stallbench.comparison.plan import Load
@@ -170,5 +171,5 @@ def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:
 
     require_clone(" and ".join(f"docs/{page.name}" for page in PAGES))
     for sentence in write_tables(runs, scenario):
-        print(sentence)
+        say(sentence)
     sys.exit(EXIT_PASS)

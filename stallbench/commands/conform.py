@@ -13,6 +13,7 @@ import typer
 from stallbench.commands.endings import shorten
 from stallbench.commands.options import CrashSeedOption, RunsOption, SetOption, require_writable
 from stallbench.run.folder import RUNS
+from stallbench.visible_text import say
 
 
 def conform(
@@ -77,7 +78,7 @@ def conform(
             with suppress(OSError):  # the first error is what the user has to know
                 write_junit(junit, queue, promises)
         raise
-    print(describe_outcome(promises, shorten(folder)))
+    say(describe_outcome(promises, shorten(folder)))
     if junit is not None:
         write_junit(junit, queue, promises)
     sys.exit(decide(promises))

@@ -8,6 +8,7 @@ from stallbench.errors import (
     EXIT_NOT_CARRIED_OUT,
     EXIT_PASS,
 )
+from stallbench.visible_text import say
 
 
 def doctor() -> None:
@@ -22,5 +23,5 @@ def doctor() -> None:
     from stallbench.setup.doctor import check, render
 
     findings = check()
-    print(render(findings))
+    say(render(findings))
     sys.exit(EXIT_PASS if all(finding.ok or not finding.is_needed for finding in findings) else EXIT_NOT_CARRIED_OUT)

@@ -19,7 +19,9 @@ from stallbench.errors import (
 )
 from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.run.folder import RunFolder, remove_run_folder
+from stallbench.shell_command import format_shell_command
 from stallbench.storage.address import AnyPath
+from stallbench.visible_text import say
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -59,15 +61,15 @@ def move_run(folder: Path, runs: UPath) -> bool:
     """Upload a run to the folder ``runs`` and remove it here; returns whether that succeeded, and prints the reason if not."""
     from stallbench.storage.upload import upload
 
-    print(f"uploading the run to {runs / folder.name}", file=sys.stderr, flush=True)
-    kept = f"the run is kept in {shorten(folder)}; repeat by: stallbench upload {shorten(folder)} {runs}"
+    say(f"uploading the run to {runs / folder.name}", to=sys.stderr, flush=True)
+    kept = f"the run is kept in {shorten(folder)}; repeat by: {format_shell_command(['stallbench', 'upload', shorten(folder), runs])}"
     try:
         upload(folder, runs / folder.name)
     except StallbenchError as error:
-        print(f"the upload failed: {error}; {kept}", file=sys.stderr)
+        say(f"the upload failed: {error}; {kept}", to=sys.stderr)
         return False
     except KeyboardInterrupt:
-        print(f"the upload was interrupted; {kept}", file=sys.stderr)
+        say(f"the upload was interrupted; {kept}", to=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
     remove_run_folder(folder)
     return True

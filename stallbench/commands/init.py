@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stallbench.commands.endings import shorten
+from stallbench.shell_command import format_shell_command
+from stallbench.visible_text import say
 
 
 def init(
@@ -32,17 +33,17 @@ def init(
     from stallbench.scenario.first_project import QUEUE, TEST, create_first_project, folder_as_named, format_run_command
 
     for path in create_first_project(folder):
-        print(f"created {shorten(path)}")
+        say(f"created {shorten(path)}")
     named = folder_as_named(folder)
     queue, docs = named / QUEUE, PROJECT / "docs"
     steps = {
         "stallbench setup": f"installs what is missing on this machine: {shorten(docs / 'install.md')}",
         format_run_command(folder): "runs the scenario, half a minute of load, and makes its report",
-        shlex.join(["stallbench", "conform", str(queue)]): "tries every promise of the queue, at every crash point",
-        shlex.join(["pytest", str(named / TEST)]): f"runs the same scenario as a test: {shorten(docs / 'ci.md')}",
+        format_shell_command(["stallbench", "conform", str(queue)]): "tries every promise of the queue, at every crash point",
+        format_shell_command(["pytest", str(named / TEST)]): f"runs the same scenario as a test: {shorten(docs / 'ci.md')}",
     }
     width = max(map(len, steps))
-    print("\nnext steps, from this folder:")
+    say("\nnext steps, from this folder:")
     for command, does in steps.items():
-        print(f"  {command:<{width}}  {does}")
-    print(f"then replace the statements in my_queue.sql by your own: {shorten(docs / 'add-a-queue.md')}")
+        say(f"  {command:<{width}}  {does}")
+    say(f"then replace the statements in my_queue.sql by your own: {shorten(docs / 'add-a-queue.md')}")

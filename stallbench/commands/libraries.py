@@ -12,6 +12,7 @@ from stallbench.commands.options import RunsOption
 from stallbench.console import VisibleConsole
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.run.folder import RUNS
+from stallbench.visible_text import say
 
 libraries = typer.Typer(invoke_without_command=True)
 
@@ -66,7 +67,7 @@ def setup(
     chosen = [find_library(name.removeprefix(LIBRARY_PREFIX)) for name in names]
     for library in chosen:
         require_installed(library, print)
-        print(f"{library.title_and_version} is installed")
+        say(f"{library.title_and_version} is installed")
 
 
 @libraries.command()
@@ -84,4 +85,4 @@ def tables(runs: RunsOption = RUNS) -> None:
 
     require_clone("docs/libraries.md")
     for sentence in write_tables(runs):
-        print(sentence)
+        say(sentence)

@@ -20,6 +20,7 @@ from stallbench.commands.options import (
 from stallbench.errors import BadInputError
 from stallbench.run.folder import RUNS
 from stallbench.scenario.load_bounds import MOST_RATE
+from stallbench.visible_text import say
 
 
 def limit(
@@ -122,7 +123,7 @@ def limit(
     folder, outcome = find_limits(plan, runs, print)
     print_limits(plan, outcome, shorten(folder))
     if outcome.status == "failed":
-        print(outcome.reason, file=sys.stderr)
+        say(outcome.reason, to=sys.stderr)
     sys.exit(outcome.exit_code)
 
 

@@ -12,6 +12,8 @@ from stallbench.commands.endings import conclude_and_exit, shorten
 from stallbench.commands.options import RunsOption
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.run.folder import RUNS
+from stallbench.shell_command import format_shell_command
+from stallbench.visible_text import say
 
 ObservedDsnOption = Annotated[
     list[str],
@@ -134,5 +136,7 @@ def _judge_and_exit(folder: Path) -> NoReturn:
 
     verdict = judge_expectations(folder)
     print_findings(verdict)
-    print(f"records and junit.xml: {shorten(folder)}; its report: stallbench report {shorten(folder)}")
+    say(
+        f"records and junit.xml: {shorten(folder)}; its report: {format_shell_command(['stallbench', 'report', shorten(folder)])}"
+    )
     sys.exit(EXIT_PASS if verdict.verdict == "pass" else EXIT_FAIL)

@@ -28,7 +28,9 @@ from stallbench.errors import (
     BadInputError,
 )
 from stallbench.run.folder import RUNS, RunFolder
+from stallbench.shell_command import format_shell_command
 from stallbench.storage.address import is_address
+from stallbench.visible_text import say
 
 if TYPE_CHECKING:
     from stallbench.regression.baseline_file import Baseline
@@ -141,9 +143,17 @@ def run(
                 if keep_servers:
                     _keep_servers(started.cluster.describe_access())
         except KeyboardInterrupt:
-            kept = f"; the records are kept: stallbench report {shorten(folder.path)}" if folder else ""
-            kept += f"; they are not uploaded: stallbench upload {shorten(folder.path)} {runs}" if folder and store else ""
-            print(f"interrupted{kept}", file=sys.stderr)
+            kept = (
+                f"; the records are kept: {format_shell_command(['stallbench', 'report', shorten(folder.path)])}"
+                if folder
+                else ""
+            )
+            kept += (
+                f"; they are not uploaded: {format_shell_command(['stallbench', 'upload', shorten(folder.path), runs])}"
+                if folder and store
+                else ""
+            )
+            say(f"interrupted{kept}", to=sys.stderr)
             sys.exit(EXIT_INTERRUPTED)
         view.say(
             f"{'the external servers keep running' if external_servers else 'the servers are stopped'}; making the tables, verdict and report"
@@ -163,8 +173,8 @@ def _make_comparable(scenario: Scenario, baseline: Baseline) -> Scenario:
 
 
 def _keep_servers(lines: list[str]) -> None:
-    print("the servers keep running until Ctrl-C:", *lines, sep="\n  ", flush=True)
+    say("the servers keep running until Ctrl-C:", *lines, sep="\n  ", flush=True)
     try:
         signal.pause()
     except KeyboardInterrupt:
-        print("stopping the servers")
+        say("stopping the servers")

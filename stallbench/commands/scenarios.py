@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from stallbench.commands.options import ScenarioArgument, SetOption, VariantOption
 from stallbench.console import VisibleConsole
+from stallbench.visible_text import escape_in_json, make_visible
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -48,7 +49,7 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
     from stallbench.scenario.file import read_scenario
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
-    print(json.dumps(_fill_in(chosen), indent=2, ensure_ascii=False))
+    print(make_visible(json.dumps(_fill_in(chosen), indent=2, ensure_ascii=False), notation=escape_in_json))
 
 
 def _fill_in(scenario: Scenario) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from stallbench.commands.options import RunsOption
 from stallbench.errors import BadInputError
 from stallbench.run.folder import RUNS, find_run_folder
 from stallbench.storage.address import is_address
+from stallbench.visible_text import say
 
 
 def upload(
@@ -37,4 +38,4 @@ def upload(
     folder = find_run_folder(run, runs).path
     target = storage.open_for_upload(address) / folder.name
     storage.upload(folder, target)
-    print(f"uploaded: {target}")
+    say(f"uploaded: {target}")

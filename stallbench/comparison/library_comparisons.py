@@ -19,6 +19,7 @@ from stallbench.comparison.report import format_command
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines.traits import Engine
 from stallbench.libraries import Library, find_libraries
+from stallbench.report.markdown import format_code
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.overlay import parse_changes
 
@@ -102,7 +103,7 @@ class LibraryTable:
     def _describe(self, record: ComparisonRecord, rounds: int) -> str:
         """Describe a comparison: when it was made, with a link to the figures of its runs, and by which command."""
         began = f"[{record.id.partition('-')[0]}]({FIGURES}/{name_of_figures(self.name, record)})"
-        return f"{began}: {rounds} {'round' if rounds == 1 else 'rounds'} of `{format_command(record)}`"
+        return f"{began}: {rounds} {'round' if rounds == 1 else 'rounds'} of {format_code(format_command(record))}"
 
 
 def _format_reason(titles: Sequence[str], title: str, reason: str, origin: int | str = "") -> str:

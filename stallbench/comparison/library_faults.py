@@ -12,6 +12,7 @@ from stallbench.comparison.library_page import Footnotes, format_heading, read_c
 from stallbench.comparison.library_run import LibraryRun
 from stallbench.comparison.library_settings import AllowedChanges
 from stallbench.libraries import find_libraries
+from stallbench.report.markdown import format_code
 from stallbench.run.record import RunRecord
 from stallbench.scenario.command import format_run_command
 from stallbench.scenario.model import Scenario
@@ -103,4 +104,4 @@ def make_fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) 
 
 
 def _describe(record: RunRecord) -> str:
-    return f"{format_began(record)}: `{format_run_command(record.scenario)}`"
+    return f"{format_began(record)}: {format_code(format_run_command(record.scenario))}"

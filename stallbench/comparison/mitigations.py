@@ -14,6 +14,7 @@ from stallbench.comparison.results import Results, find_results
 from stallbench.comparison.standings import Compared
 from stallbench.comparison.subject import TIME_TO_SATURATION, Subject, choose_subjects, judged_subject_of
 from stallbench.errors import BadInputError
+from stallbench.report.markdown import format_code
 from stallbench.run.folder import COMPARISON
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
@@ -182,7 +183,7 @@ def _table(
 def _describe_source(record: ComparisonRecord, name: str) -> str:
     judged_by, reference = record.judged_by[name].key, record.references[name]
     without = "*without it*" if reference == CONTROL else f"*without it* (`{reference}`)"
-    return f"`{format_command(record)}`, {record.id[:8]}; *with it* and {without}: `{judged_by}`."
+    return f"{format_code(format_command(record))}, {record.id[:8]}; *with it* and {without}: `{judged_by}`."
 
 
 def _mark(row: str, footnote: str, judged_by: str) -> str:

@@ -29,7 +29,8 @@ from stallbench.measures import MEASURES
 from stallbench.report import open_template
 from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import RunRecord, read_record
-from stallbench.scenario.command import format_changes, name_of
+from stallbench.scenario.command import argument_of, list_changes, list_variant
+from stallbench.shell_command import format_shell_command
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.check import RunTables
 
@@ -134,18 +135,18 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
 def format_command(record: ComparisonRecord) -> str:
     """Return the command that repeats the comparison."""
     scenario = record.scenario
-    name = name_of(scenario.name, scenario.file)
-    changes = format_changes((*scenario.changes, *scenario.measured))
+    repeated = ["--repeat", record.rounds, "--seed", record.seed, *list_changes((*scenario.changes, *scenario.measured))]
     if record.versions:
-        variant = f" --variant {scenario.variant}" if scenario.variant else ""
-        return f"stallbench matrix {name}{variant} --versions {record.versions} --repeat {record.rounds} --seed {record.seed}{changes}"
+        versions = [*list_variant(scenario.variant), "--versions", record.versions]
+        return format_shell_command(["stallbench", "matrix", argument_of(scenario.name, scenario.file), *versions, *repeated])
     libraries = [each.removeprefix(LIBRARY_PREFIX) for each in record.names if each.startswith(LIBRARY_PREFIX)]
     variants = [each for each in record.names if not each.startswith(LIBRARY_PREFIX)]
-    chosen = (f" --variants {','.join(variants)}" if variants else "") + (
-        f" --libraries {','.join(libraries)}" if libraries else ""
-    )
-    load = " --load own" if record.load == "own" else ""
-    return f"stallbench compare {name}{chosen}{load} --repeat {record.rounds} --seed {record.seed}{changes}"
+    chosen = [
+        *(["--variants", ",".join(variants)] if variants else []),
+        *(["--libraries", ",".join(libraries)] if libraries else []),
+        *(["--load", "own"] if record.load == "own" else []),
+    ]
+    return format_shell_command(["stallbench", "compare", argument_of(scenario.name, scenario.file), *chosen, *repeated])
 
 
 def _ranking_rows(record: ComparisonRecord, results: Results) -> Iterator[RankingRow]:

@@ -13,6 +13,7 @@ from pymysql.converters import conversions, escape_string
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
+from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import VisibleText, make_visible, read_text
 
 ANY_USER = ""
@@ -88,7 +89,8 @@ class MySQLDriver(Driver):
     def console(self, endpoint: Endpoint) -> str:
         """Return a command with MariaDB's or MySQL's client."""
         password = endpoint.password.get_secret_value()
-        return f"MYSQL_PWD={password} mysql -h {endpoint.host} -P {endpoint.port} -u {endpoint.user or 'me'} {endpoint.database}"
+        words = ["mysql", "-h", endpoint.host, "-P", endpoint.port, "-u", endpoint.user or "me", endpoint.database]
+        return f"MYSQL_PWD={format_shell_command([password])} {format_shell_command(words)}"
 
     def code(self, error: Exception) -> str:
         """Return the server's or the client library's error number, like ``1213``, or the code of `make_error`."""

@@ -16,6 +16,7 @@ from psycopg.types.string import StrDumperUnknown, TextLoader
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.engines.error_kinds import POSTGRES_TOO_MANY_CONNECTIONS
 from stallbench.records.endpoint import Endpoint
+from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import VisibleText, make_visible, read_text
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -152,7 +153,8 @@ class PostgresDriver(Driver):
     def console(self, endpoint: Endpoint) -> str:
         """Return a command with psql."""
         password = endpoint.password.get_secret_value()
-        return f"PGPASSWORD={password} psql -h {endpoint.host} -p {endpoint.port} -U {endpoint.user} {endpoint.database}"
+        words = ["psql", "-h", endpoint.host, "-p", endpoint.port, "-U", endpoint.user, endpoint.database]
+        return f"PGPASSWORD={format_shell_command([password])} {format_shell_command(words)}"
 
     def code(self, error: Exception) -> str:
         """Return the SQLSTATE, if the server sent one. Of errors that libpq leaves without one, that of too many connections is recognised."""

@@ -26,6 +26,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.libraries.definition import Library
 from stallbench.libraries.installation import command_of, environment_of
 from stallbench.processes.parent_death import die_with_parent
+from stallbench.visible_text import make_visible
 
 _INSTALL_S = 60.0
 _ANSWER_S = 60.0
@@ -180,7 +181,7 @@ class AdapterProducer:
                     message = _parse(line)
                     if message is not None and is_awaited(message):
                         return message
-                    print(line.decode(errors="replace"), file=sys.stderr, flush=True)
+                    print(make_visible(line.decode(errors="replace")), file=sys.stderr, flush=True)
                 left_s = until_s - time.monotonic()
                 if left_s <= 0 or not selector.select(left_s):
                     self._kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from contextlib import ExitStack
@@ -11,6 +10,8 @@ from pathlib import Path
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.ongoing import BETWEEN_LOOKS_S, Ongoing
 from stallbench.observe.options import ObserveOptions
+from stallbench.shell_command import format_shell_command
+from stallbench.visible_text import say
 
 
 def observe_once(options: ObserveOptions) -> None:
@@ -55,7 +56,7 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
                 ongoing.look(reads_everything=True)
     except KeyboardInterrupt:
         if options.profile:
-            print(f"interrupted: no profile was written to {options.profile}", file=sys.stderr)
+            say(f"interrupted: no profile was written to {options.profile}", to=sys.stderr)
         if options.is_recorded or options.profile:
             raise
         return None
@@ -63,6 +64,7 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
         ongoing.observer.close()
     if ongoing.load is not None and options.profile is not None:
         ongoing.load.write(options.profile, every_s=options.every_s)
-        command = shlex.join(["stallbench", "run", str(options.profile)])
-        print(f"the load was recorded; to repeat it: {command}; beside an idle transaction: {command} --variant longtx")
+        words = ["stallbench", "run", options.profile]
+        command, beside = format_shell_command(words), format_shell_command([*words, "--variant", "longtx"])
+        say(f"the load was recorded; to repeat it: {command}; beside an idle transaction: {beside}")
     return record.folder.path if record else None

@@ -21,6 +21,8 @@ from stallbench.observe.run_record import ObservationRecord
 from stallbench.observe.sampled_metrics import SampledRun
 from stallbench.run.record import RunStatus, UncertainMetric
 from stallbench.scenario.expectation import Expectation
+from stallbench.shell_command import format_shell_command
+from stallbench.visible_text import say
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def recorded(ongoing: Ongoing) -> Iterator[ObservationRecord]:
         yield record
     except KeyboardInterrupt:
         end("aborted", "interrupted")
-        print(f"the records are kept: stallbench report {record.folder.path}", file=sys.stderr)
+        say(f"the records are kept: {format_shell_command(['stallbench', 'report', record.folder.path])}", to=sys.stderr)
         raise
     except BaseException as error:
         end("failed", str(error) or type(error).__name__)
@@ -62,9 +64,9 @@ def _say_what_is_not_sampled(expect: Sequence[Expectation], folder: Path) -> Non
     run = SampledRun(folder)
     metrics = list(dict.fromkeys(each.metric for each in expect))
     if missing := [metric for metric in metrics if not run.is_sampled(metric.partition(".")[0])]:
-        print(
+        say(
             f"not in the first reading: {', '.join(missing)}; an expectation of it is unknown unless it is measured later",
-            file=sys.stderr,
+            to=sys.stderr,
         )
 
 

@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.failures import NoTableError
+from stallbench.shell_command import format_shell_command
 from stallbench.storage.address import AnyPath
 
 
@@ -110,7 +111,9 @@ def open_table(run_folder: AnyPath, name: str, schema: pa.Schema | None = None) 
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
     folder = run_folder / "tables" / name
     if not (folder / MADE_WHOLE).is_file():
-        raise NoTableError(f"{folder}: the table is not there or not whole; make it by: stallbench report {run_folder}")
+        raise NoTableError(
+            f"{folder}: the table is not there or not whole; make it by: {format_shell_command(['stallbench', 'report', run_folder])}"
+        )
     if isinstance(folder, Path):
         return ds.dataset(folder, schema, format="parquet")
     return ds.dataset(folder.path, schema, format="parquet", filesystem=folder.fs)

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 
 from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT
+from stallbench.visible_text import make_visible
 
 EXIT_BAD_DOCUMENT = EXIT_BAD_INPUT
 EXIT_CANNOT_CONTINUE = EXIT_NOT_CARRIED_OUT
@@ -55,7 +56,7 @@ def read_document(model: type[DocumentT], source: str) -> DocumentT:
 
 
 def _end(message: str) -> NoReturn:
-    print(message, file=sys.stderr)
+    print(make_visible(message), file=sys.stderr)
     sys.exit(EXIT_BAD_DOCUMENT)
 
 
@@ -181,5 +182,5 @@ def run_role(main: Callable[[], None]) -> None:
     except Exception as error:
         if not is_expected(error):
             raise
-        print(f"cannot continue: {describe_error(error)}", file=sys.stderr)
+        print(f"cannot continue: {make_visible(describe_error(error))}", file=sys.stderr)
         sys.exit(EXIT_CANNOT_CONTINUE)

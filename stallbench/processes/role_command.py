@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-
 from stallbench import IS_WHEEL
 from stallbench.python_command import NOT_FROM_WORKING_DIRECTORY, python_command
+from stallbench.shell_command import format_shell_command
 
 PACKAGES = ("producers", "workers", "schedulers", "longrunners")
 LOCUST = "locust"
@@ -21,4 +20,4 @@ def role_command(role: str, *arguments: str) -> list[str]:
 def describe_role_command(role: str, *arguments: str) -> str:
     """Return the command as a user would type it: the short form in a clone, whose root is the working directory."""
     launcher = [NOT_FROM_WORKING_DIRECTORY, "-m", _LAUNCHER] if IS_WHEEL else ["-m"]
-    return shlex.join(["python", *launcher, role, *arguments])
+    return format_shell_command(["python", *launcher, role, *arguments])

@@ -23,6 +23,7 @@ from stallbench.regression.comparability import (
 )
 from stallbench.run.folder import find_comparison_folder, find_limit_folder, find_run_folder, find_soak_folder
 from stallbench.scenario.model import CONTROL
+from stallbench.shell_command import format_shell_command
 from stallbench.soak.baseline import read_soak_baseline
 from stallbench.verdicts.check import RunTables
 
@@ -175,6 +176,7 @@ def find_baseline(name: str, runs: Path) -> Baseline:
         raise BadInputError("--against: the name is empty; expected a file, run, comparison, search or soak")
     if not Path(name).exists() and (Path(name).suffix == ".json" or not (runs / name).exists()):
         raise BadInputError(
-            f"--against {name}: no such file, run, comparison, search or soak; write a baseline with: stallbench baseline RUN --output {name}"
+            f"--against {name}: no such file, run, comparison, search or soak; "
+            f"write a baseline with: {format_shell_command(['stallbench', 'baseline', 'RUN', '--output', name])}"
         )
     return collect_baseline([name], runs)

@@ -14,6 +14,7 @@ from stallbench.measures import CHARTS, MEASURES
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables, Verdict
+from stallbench.visible_text import make_visible
 
 _DRAWN_QUANTILES = {"p95": "red", "p50": "blue"}
 """Statistics of single values that a chart draws, and their colours."""
@@ -102,8 +103,16 @@ def list_injections(run: RunTables) -> list[InjectionBand]:
 
 
 def as_script_data(data: Mapping[str, object]) -> str:
-    """Return ``data`` as JSON that is safe inside a script element."""
-    return json.dumps(data).replace("<", "\\u003c")
+    """Return ``data`` as JSON that is safe inside a script element, with its texts made visible."""
+    return json.dumps(_show(data)).replace("<", "\\u003c")
+
+
+def _show(value: object) -> object:
+    if isinstance(value, str):
+        return make_visible(value)
+    if isinstance(value, Mapping):
+        return {_show(key): _show(each) for key, each in value.items()}
+    return [_show(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def list_charts(columns: Mapping[str, Sequence[float | None]]) -> list[ChartOfPage]:

@@ -1,8 +1,7 @@
-"""A verdict as JUnit XML for CI: one case per finding."""
+"""A verdict as JUnit XML for CI: one case per finding. Hidden characters, of which XML allows few, are made visible."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
@@ -10,15 +9,14 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from stallbench.storage.address import AnyPath
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
+from stallbench.visible_text import make_visible
 
 _MARKS = {"fail": Failure, "unknown": Error, "info": Skipped}
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that no XML document may have. The text of an error may have them: colours of a terminal, for example."""
 
 
 def write_junit(path: AnyPath, run: RunTables, verdict: Verdict) -> None:
     """Write a run's verdict to ``path``: one case per finding, and one more, an error, for a run that did not complete."""
-    suite = TestSuite(f"stallbench.{run.record.scenario.name}")
+    suite = TestSuite(make_visible(f"stallbench.{run.record.scenario.name}"))
     for finding in verdict.findings:
         suite.add_testcase(make_case(finding.subject, f"{run.record.id}.{finding.check}", finding.result, finding.reason))
     if verdict.status != "completed":
@@ -28,15 +26,10 @@ def write_junit(path: AnyPath, run: RunTables, verdict: Verdict) -> None:
 
 def make_case(name: str, classname: str, result: str, reason: str) -> TestCase:
     """Return a case: ``fail`` is a failure, ``unknown`` an error, ``info`` is skipped, each with its ``reason``; ``pass`` has no mark."""
-    case = TestCase(_escape(name), classname=_escape(classname))
+    case = TestCase(make_visible(name), classname=make_visible(classname))
     if result != "pass":
-        case.result = [_MARKS[result](_escape(reason))]
+        case.result = [_MARKS[result](make_visible(reason))]
     return case
-
-
-def _escape(text: str) -> str:
-    """Return ``text`` with the characters that XML does not allow written as Python's escape sequences."""
-    return _NOT_IN_XML.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def write_suites(path: AnyPath, suites: Iterable[TestSuite]) -> None:

@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 from functools import cache
 
 import jinja2
+from markupsafe import Markup
 
 from stallbench import PROJECT
 from stallbench.libraries.settings import format_settings
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report.charts import make_chart_data
 from stallbench.report.junit import write_junit
+from stallbench.report.markdown import escape_markdown, format_code
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
 from stallbench.report.samples import find_unread_logs, read_deadlocks, read_plans, read_vacuum
 from stallbench.run.record import RunRecord
@@ -22,6 +24,7 @@ from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.duplicates import count_repeated
 from stallbench.verdicts.expectations import format_value
+from stallbench.visible_text import make_visible
 
 TEMPLATES = PROJECT / "reports" / "templates"
 
@@ -36,7 +39,10 @@ def make_report(run: RunTables, verdict: Verdict) -> AnyPath:
 
 
 def open_template(name: str, *, autoescape: bool) -> jinja2.Template:
-    """Return a template of ``reports/templates`` with the filters ``figure``, ``came`` and ``clock``; a missing variable is an error."""
+    """Return a template of ``reports/templates`` with the filters ``figure``, ``came`` and ``clock``; a missing variable is an error.
+
+    Without ``autoescape`` it is of Markdown. Every text that it shows is escaped; the filter ``code`` makes code of it.
+    """
     return _environment(autoescape).get_template(name)
 
 
@@ -49,6 +55,8 @@ def _environment(autoescape: bool) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
+    environment.finalize = _show if autoescape else _show_in_markdown
+    environment.filters["code"] = format_code
     environment.filters["figure"] = lambda value: "no data" if value is None else format_value(value)
     environment.filters["came"] = lambda value, missing: missing if value is None else format_value(value)
     environment.filters["clock"] = _format_clock
@@ -91,6 +99,17 @@ def _command(record: RunRecord) -> str:
     if record.is_observation:
         return f"stallbench observe --dsn ADDRESS --for {format_duration(scenario.phases[0].duration_s)} --report"
     return format_run_command(scenario)
+
+
+def _show(value: object) -> object:
+    """Make visible what a page of HTML shows; where it has to be, it is escaped afterwards."""
+    if isinstance(value, Markup):
+        return Markup(make_visible(value))  # noqa: S704 - it was marked as safe by the template
+    return make_visible(value) if isinstance(value, str) else value
+
+
+def _show_in_markdown(value: object) -> object:
+    return escape_markdown(value) if isinstance(value, str) else value
 
 
 def _format_clock(t_ns: int | None) -> str:

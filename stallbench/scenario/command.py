@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 from stallbench.scenario.model import Scenario
+from stallbench.shell_command import format_shell_command
 
 _OF_PROJECT = "scenarios/"
 
 
 def format_run_command(recorded: Scenario) -> str:
     """Return ``stallbench run`` with the variant and the changes of the run, for a shell."""
-    variant = f" --variant {recorded.variant}" if recorded.variant else ""
-    return f"stallbench run {name_of(recorded.name, recorded.file)}{variant}{format_changes(recorded.changes)}"
+    return format_shell_command(
+        [
+            "stallbench",
+            "run",
+            argument_of(recorded.name, recorded.file),
+            *list_variant(recorded.variant),
+            *list_changes(recorded.changes),
+        ]
+    )
 
 
-def format_changes(changes: Iterable[str]) -> str:
-    """Return a ``--set`` for each ``key=value``, quoted for a shell where it has to be."""
-    return "".join(f" --set {shlex.quote(change)}" for change in changes)
+def list_variant(variant: str | None) -> list[str]:
+    """Return the words that choose a variant, if there is one."""
+    return ["--variant", variant] if variant else []
+
+
+def list_changes(changes: Iterable[str]) -> list[str]:
+    """Return the words that make the changes, each ``key=value``."""
+    return [word for change in changes for word in ("--set", change)]
+
+
+def argument_of(name: str, file: str) -> str:
+    """Return what `name_of` does, as a command takes it: never what could be an option."""
+    called = name_of(name, file)
+    return f"./{file}" if called.startswith("-") else called
 
 
 def name_of(name: str, file: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.shell_command import format_shell_command
 
 EXAMPLE = PROJECT / "examples" / "first-project"
 SCENARIO = "scenario.toml"
@@ -52,7 +52,7 @@ def create_first_project(folder: Path) -> list[Path]:
 def format_run_command(folder: Path) -> str:
     """Return the command that runs the scenario in ``folder`` from the working directory."""
     named = folder_as_named(folder)
-    return _RUN if named == Path() else shlex.join(["stallbench", "run", str(named / SCENARIO)])
+    return _RUN if named == Path() else format_shell_command(["stallbench", "run", str(named / SCENARIO)])
 
 
 def folder_as_named(folder: Path) -> Path:

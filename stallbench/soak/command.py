@@ -18,12 +18,14 @@ from stallbench.run.folder import find_soak_folder
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.external import require_fit_for_external
+from stallbench.shell_command import format_shell_command
 from stallbench.soak.folder import SoakFolder
 from stallbench.soak.plan import read_duration_s, read_scenario_again, require_fit_for_soak
 from stallbench.soak.record import SoakRecord
 from stallbench.soak.regression import name_soak, require_comparable_soak
 from stallbench.soak.screen import SoakView
 from stallbench.soak.soak import Soak, begin, resume
+from stallbench.visible_text import say
 
 _KEEP = 3
 
@@ -96,16 +98,16 @@ def carry_out(begun: Begun) -> None:
     try:
         soak.carry_out()
     except KeyboardInterrupt:
-        view.say(f"interrupted; continue it with: stallbench soak --resume {begun.folder.path}")
+        view.say(f"interrupted; continue it with: {format_shell_command(['stallbench', 'soak', '--resume', begun.folder.path])}")
     except NotCarriedOutError as error:
         view.say(str(error))
-        print(error, file=sys.stderr)
+        say(error, to=sys.stderr)
 
 
 def _say(sentence: str) -> None:
     """Print a message at once, or drop it if the terminal is closed."""
     with suppress(OSError):
-        print(sentence, flush=True)
+        say(sentence, flush=True)
 
 
 def _find(name: str, runs: Path) -> SoakFolder:

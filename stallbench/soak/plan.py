@@ -8,10 +8,11 @@ from stallbench.errors import BadInputError
 from stallbench.faults import find_faults
 from stallbench.queues import find_queue
 from stallbench.scenario.chaos import list_possible_faults
-from stallbench.scenario.command import format_changes, format_run_command, name_of
+from stallbench.scenario.command import argument_of, format_run_command, list_changes, list_variant, name_of
 from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.shell_command import format_shell_command
 
 
 def read_duration_s(text: str, scenario: Scenario) -> float:
@@ -39,14 +40,14 @@ def _find_issues(scenario: Scenario) -> Iterator[str]:
             if kinds[choice.kind].ends_server:
                 yield (
                     f"phases[{index}].{path}: {choice.kind} ends a server, but a soak measures servers that keep running; "
-                    f"leave it out, like --set phases.{phase.name}.faults=[], or repeat single runs: stallbench compare {scenario.name}"
+                    f"leave it out, like --set phases.{phase.name}.faults=[], or repeat single runs: {_compare(scenario)}"
                 )
     if scenario.producers.kind != "open_loop":
         yield f"producers.kind is {scenario.producers.kind}, which cannot be suspended between cycles; leave it out: --set producers.kind=open_loop"
     if find_queue(scenario.queue.kind).worker_command() is not None:
         yield (
             f"queue.kind is {scenario.queue.kind}, whose workers cannot be suspended between cycles; choose one of the bench's own queues, "
-            f"or repeat single runs: stallbench compare {scenario.name}"
+            f"or repeat single runs: {_compare(scenario)}"
         )
     if scenario.external_processes:
         yield "external_processes is true, but external processes cannot be suspended between cycles; leave it out: --set external_processes=false"
@@ -69,9 +70,18 @@ def format_cycle_command(scenario: Scenario) -> str:
 
 def format_command(recorded: Scenario, for_s: float, keep: int) -> str:
     """Return the command that repeats the soak."""
-    return (
-        f"stallbench soak {name_of(recorded.name, recorded.file)}"
-        + (f" --variant {recorded.variant}" if recorded.variant else "")
-        + format_changes(recorded.changes)
-        + f" --for {format_duration(for_s)} --keep {keep}"
+    length = ["--for", format_duration(for_s), "--keep", keep]
+    return format_shell_command(
+        [
+            "stallbench",
+            "soak",
+            argument_of(recorded.name, recorded.file),
+            *list_variant(recorded.variant),
+            *list_changes(recorded.changes),
+            *length,
+        ]
     )
+
+
+def _compare(scenario: Scenario) -> str:
+    return format_shell_command(["stallbench", "compare", argument_of(scenario.name, scenario.file)])

@@ -20,6 +20,7 @@ from stallbench.soak.drift import Drift
 from stallbench.soak.record import SoakRecord
 from stallbench.soak.report import describe_adjustment, describe_outcome, find_notes, format_drift
 from stallbench.verdicts.check import Finding
+from stallbench.visible_text import say
 
 _SHOW_EVERY_S = 30.0
 
@@ -42,7 +43,7 @@ class SoakView(RunView):
         if self._is_detached:
             return
         try:
-            print(f"{time.monotonic() - self._began_s:7.1f} s  {sentence}", flush=True)
+            say(f"{time.monotonic() - self._began_s:7.1f} s  {sentence}", flush=True)
         except OSError:
             self._detach()
 

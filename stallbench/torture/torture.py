@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -32,6 +31,7 @@ from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.toml import show_path
 from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.shell_command import format_shell_command
 from stallbench.storage.atomic_file import replace_file
 from stallbench.torture.judgement import judge_run
 from stallbench.torture.outcome import TortureOutcome
@@ -64,7 +64,7 @@ class TorturePlan:
         """Return the command that repeats one trial with the same seed."""
         changes = [part for change in self.select_overrides(name_phases([trial])) for part in ("--set", change)]
         points = ["--point", str(trial.point), "--action", trial.action]
-        return shlex.join(["stallbench", "torture", self.kind, *changes, "--seed", str(self.seed), *points])
+        return format_shell_command(["stallbench", "torture", self.kind, *changes, "--seed", str(self.seed), *points])
 
     def select_overrides(self, phases: frozenset[str]) -> tuple[str, ...]:
         """Return the overrides for a scenario with ``phases``: without those of phases that only other runs have."""

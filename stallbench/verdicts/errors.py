@@ -14,6 +14,7 @@ from stallbench.measures import split_metric
 from stallbench.pipeline.call_errors import compute_grace_s
 from stallbench.run.record import RunRecord
 from stallbench.scenario.expectation import Expectation
+from stallbench.shell_command import format_shell_command
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "errors are explained"
@@ -74,7 +75,11 @@ class Errors(Check):
         for column in ("faults", "latest_phase"):
             if column not in errors:
                 reason = f"the table errors was made by an earlier version and does not have the column {column}"
-                return [self.unknown(_SUBJECT, f"{reason}; make the tables again: stallbench report {run.folder}")]
+                return [
+                    self.unknown(
+                        _SUBJECT, f"{reason}; make the tables again: {format_shell_command(['stallbench', 'report', run.folder])}"
+                    )
+                ]
         unexplained = find_unexplained(run)
         reason = f"errors: {', '.join(_describe_kinds(errors))}"
         if len(unexplained):

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import termios
 import threading
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import observer_of
+from tests.security.hidden import find_hidden
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
@@ -45,23 +45,6 @@ TABLE = name_of(f'jo"bs{DIRECTIONS}\x1b[2J\n')
 SCHEMA = name_of(f"sch{ESCAPES}")
 USER = name_of(f"us{DIRECTIONS}\x1b[1A\n")
 GID = f"xa'\\{HOSTILE}"
-
-
-def find_hidden(text: str, *, allowed: str = "\n") -> list[str]:
-    """Return the characters of a text that a terminal or a reader does not show."""
-    return sorted(
-        {ascii(one) for one in text if one not in allowed and unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")}
-    )
-
-
-def hidden_in_files(folder: Path) -> dict[str, list[str]]:
-    """Return the hidden characters of each text file below a folder."""
-    found: dict[str, list[str]] = {}
-    for path in folder.rglob("*"):
-        if path.is_file() and path.suffix != ".parquet":
-            hidden = find_hidden(path.read_text(errors="surrogateescape"), allowed="\n\t")
-            found |= {str(path.relative_to(folder)): hidden} if hidden else {}
-    return found
 
 
 def environment_of(endpoint: Endpoint) -> dict[str, str]:

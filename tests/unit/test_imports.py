@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
 visible_text
-errors console python_command
+errors console python_command shell_command
 storage
 waiting discovery injection.record injection.longrunner_issue processes.parent_death
 records

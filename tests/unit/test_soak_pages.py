@@ -77,7 +77,7 @@ def test_each_cycle_has_its_verdict_its_page_and_its_reason(tmp_path: Path) -> N
     assert '<span class="badge small fail">fail</span></td>\n      <td>7</td>' in pages["report.html"]
     assert "3 jobs were &lt;lost&gt;" in pages["report.html"]
     assert "<td>killed, not counted</td>" in pages["report.html"]
-    assert "- cycle 3: fail: 3 jobs were <lost>" in pages["summary.md"]
+    assert "- cycle 3: fail: 3 jobs were \\<lost>" in pages["summary.md"]
     assert "- cycle 11: killed: the bench was killed" in pages["summary.md"]
 
 
