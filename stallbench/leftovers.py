@@ -134,14 +134,14 @@ def _clean_scratch(scratch: Path, *, forget: bool) -> Iterator[str]:
         return
     marked = find_marked(owner.token, scratch)
     reap(owner.token, scratch)
-    if remaining := run_cleanup_journal(scratch):
-        yield from remaining
-        if not forget:
-            yield (
-                f"kept {scratch} with the cleanup journal: run `stallbench clean` again to retry, "
-                "or with --forget if the servers no longer exist"
-            )
-            return
+    remaining, others = run_cleanup_journal(scratch)
+    yield from (*remaining, *others)
+    if remaining and not forget:
+        yield (
+            f"kept {scratch} with the cleanup journal: run `stallbench clean` again to retry, "
+            "or with --forget if the servers no longer exist"
+        )
+        return
     remove_scratch(scratch)
     yield f"removed {scratch} and {len(marked)} processes of a run whose bench is dead"
 

@@ -122,15 +122,9 @@ class CleanupJournal:
         self._entries.created_proxies.append(name)
         self._write()
 
-<<<<<<< HEAD
-    def clean_up(self) -> list[str]:
-        """Undo everything; returns one sentence for each entry that could not be undone. A second call does nothing."""
-        return clean_up(self._scratch)
-=======
     def clean_up(self) -> Cleanup:
         """Undo everything. A second call does nothing."""
-        return clean_up(self._path)
->>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
+        return clean_up(self._scratch)
 
     def _write(self) -> None:
         replace_file(self._scratch / CLEANUP_JOURNAL, _with_passwords(self._entries), mode=0o600)
@@ -151,44 +145,33 @@ def _with_passwords(entries: CleanupEntries) -> str:
     return plain.model_dump_json(warnings=False)
 
 
-<<<<<<< HEAD
-def clean_up(scratch: Path) -> list[str]:
-    """Undo what the journal in a temporary folder lists, and remove it; returns one sentence for each entry that could not be undone.
+def clean_up(scratch: Path) -> Cleanup:
+    """Undo what the journal in a temporary folder lists, and remove it.
 
-    If there is such an entry the journal stays, so that the cleanup can be tried again. A journal that another user can have written is not
+    If something could not be undone, the journal stays, so that the cleanup can be tried again. A journal that another user can have written is not
     carried out: it names servers, settings and passwords.
     """
     try:
         with open_trusted(scratch) as folder:
             return _carry_out(folder)
     except FileNotFoundError:
-        return []
+        return Cleanup()
     except UntrustedError as error:
-        return [f"the cleanup journal is not carried out: {error}"]
+        return Cleanup([f"the cleanup journal is not carried out: {error}"])
     except ValidationError as error:
         issue = error.errors(include_input=False, include_url=False)[0]  # without what it found: that may be a password
         key = ".".join(str(part) for part in issue["loc"])
-        return [f"the cleanup journal is not carried out: {scratch / CLEANUP_JOURNAL}: {key}: {issue['msg']}"]
+        return Cleanup([f"the cleanup journal is not carried out: {scratch / CLEANUP_JOURNAL}: {key}: {issue['msg']}"])
 
 
-def _carry_out(folder: TrustedFolder) -> list[str]:
+def _carry_out(folder: TrustedFolder) -> Cleanup:
     from stallbench.external.join import open_adapter
 
     if (content := folder.read(CLEANUP_JOURNAL)) is None:
-        return []
-    entries = CleanupEntries.model_validate_json(content)
-    remaining = []
-=======
-def clean_up(path: Path) -> Cleanup:
-    """Undo what a journal file lists, and remove the file, unless something could not be undone: the cleanup can then be tried again."""
-    from stallbench.external.join import open_adapter
-
-    if not path.exists():
         return Cleanup()
-    entries = CleanupEntries.model_validate_json(path.read_text())
+    entries = CleanupEntries.model_validate_json(content)
     remaining: list[str] = []
     others: list[str] = []
->>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
     if entries.toxiproxy:
         remaining += _clear_proxies(entries.toxiproxy, entries.cleared_proxies, entries.created_proxies)
     for document in entries.longrunners:  # before the database is emptied: they may hold locks
@@ -210,13 +193,8 @@ def clean_up(path: Path) -> Cleanup:
         except Exception as error:  # noqa: BLE001 - as above
             remaining.append(f"{change.server} still has {change.name} as the scenario set it; it was {change.before!r}: {error}")
     if not remaining:
-<<<<<<< HEAD
         folder.remove(CLEANUP_JOURNAL)
-    return remaining
-=======
-        path.unlink()
     return Cleanup(remaining, others)
->>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
 
 
 def _clear_proxies(address: tuple[str, int], cleared: Sequence[str], created: Sequence[str]) -> list[str]:

@@ -119,15 +119,9 @@ def run_cleanup_journal(scratch: Path) -> tuple[list[str], list[str]]:
 
     Runs in a separate process, because it needs the engines' drivers and must not wait for their timeouts.
     """
-<<<<<<< HEAD
     if not os.path.lexists(scratch / CLEANUP_JOURNAL):
-        return []
-    command = python_command("stallbench.external.cleanup_journal", str(scratch))
-=======
-    if not (scratch / CLEANUP_JOURNAL).exists():
         return [], []
-    command = [sys.executable, "-m", "stallbench.external.cleanup_journal", str(scratch / CLEANUP_JOURNAL)]
->>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
+    command = python_command("stallbench.external.cleanup_journal", str(scratch))
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_CLEAN_UP_S, check=False)
     except subprocess.TimeoutExpired:
@@ -182,65 +176,6 @@ def mark_aborted(record: Path, reason: str) -> bool:
     return True
 
 
-<<<<<<< HEAD
-=======
-def remove_leftovers(runs: Path, *, delete_runs: bool = False, forget: bool = False) -> list[str]:
-    """Remove what dead runs left behind and return one sentence for each action; active runs are not touched.
-
-    ``delete_runs``: also delete all recorded runs below ``runs``. ``forget``: also remove cleanup journals that cannot be carried out.
-    """
-    done = []
-    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
-        owner = _read_owner(scratch)
-        if owner is None or is_bench_alive(owner):
-            continue
-        marked = find_marked(owner["token"], scratch)
-        reap(owner["token"], scratch)
-        remaining, others = run_cleanup_journal(scratch)
-        done += [*remaining, *others]
-        if remaining and not forget:
-            done.append(
-                f"kept {scratch} with the cleanup journal: run `stallbench clean` again to retry, "
-                "or with --forget if the servers no longer exist"
-            )
-            continue
-        remove_scratch(scratch)
-        done.append(f"removed {scratch} and {len(marked)} processes of a run whose bench is dead")
-    for scratch in sorted(Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")):
-        owner_pid = _NAMED_BY_OWNER.match(scratch.name)
-        if owner_pid and not psutil.pid_exists(int(owner_pid[1])):
-            shutil.rmtree(scratch, ignore_errors=True)
-            done.append(f"removed {scratch} of a process that is dead")
-    for folder in sorted(folder for folder in runs.glob("*") if not folder.is_symlink()):
-        done += _clean_folder(folder, delete=delete_runs)
-    latest = runs / "latest"
-    if latest.is_symlink() and not latest.exists():
-        latest.unlink()
-    return done
-
-
-def _clean_folder(folder: Path, *, delete: bool) -> list[str]:
-    """Correct the records of dead runs in a folder, and delete it if asked to and no bench uses it; returns one sentence for each action.
-
-    A limit, torture or conformance has the folders of its runs in its own, which only the name shows if it was killed before it wrote a record.
-    """
-    is_of_bench = _FOLDER_NAME.match(folder.name) is not None
-    records = [
-        path
-        for name in _RECORDS
-        for level in _LEVELS[: None if is_of_bench else 1]
-        for path in folder.glob(f"{level}{name}.json")
-    ]
-    dead = [record for record in sorted(records) if not is_bench_alive((_read_json(record) or {}).get("bench", {}))]
-    marked = [record for record in dead if mark_aborted(record, "the bench was killed")]
-    done = [f"{record.parent.relative_to(folder.parent)}: marked as aborted" for record in marked]
-    if delete and records and len(dead) == len(records):
-        shutil.rmtree(folder)
-        done.append(f"{folder.name}: deleted")
-    return done
-
-
->>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
 def is_bench_alive(bench: dict[str, Any]) -> bool:
     """Whether the process with ``pid`` and ``process_started_s`` still runs; a recycled pid is not mistaken for it."""
     try:
@@ -253,7 +188,6 @@ def main() -> None:
     """Wait until the bench has ended, then clean up."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_IGN)
-<<<<<<< HEAD
     told = json.loads(sys.stdin.read())  # it ends when the bench has ended
     record, scratch = Path(told["record"]), Path(told["scratch"])
     try:
@@ -264,15 +198,8 @@ def main() -> None:
 
 def _clean_up(record: Path, scratch: Path) -> None:
     """Undo and remove what the run has left, whatever became of its processes."""
-    remaining = run_cleanup_journal(scratch)
-    mark_aborted(record, "; ".join(["the bench was killed", *remaining]))
-=======
-    while os.read(0, 4096):
-        pass
-    reap(token, scratch)
     remaining, others = run_cleanup_journal(scratch)
     mark_aborted(record, "; ".join(["the bench was killed", *remaining, *others]))
->>>>>>> 5e34f163 (What the bench created in a user's database is recorded at creation, and only that is dropped)
     name_targets(record.parent).unlink(missing_ok=True)
     if not remaining:
         remove_scratch(scratch)
