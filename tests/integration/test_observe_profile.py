@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import mean
 
 import pytest
 from pydantic import SecretStr
@@ -23,6 +24,7 @@ from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import Event, read_events
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
@@ -56,6 +58,19 @@ def observe(endpoint: Endpoint, profile: Path, *, for_s: float, tables: tuple[st
             runs=profile.parent,
         )
     )
+
+
+def observe_for_long_enough(endpoint: Endpoint, profile: Path) -> int:
+    """Observe, and longer where a slow machine had too few readings, as the message asks for; returns when this began, in ns."""
+    for for_s in (_FOR_S, 3 * _FOR_S, 9 * _FOR_S):
+        began_ns = time.time_ns()
+        try:
+            observe(endpoint, profile, for_s=for_s)
+        except NotCarriedOutError as error:
+            assert "observe longer" in str(error), error
+        else:
+            return began_ns
+    pytest.fail("no observation was long enough")
 
 
 @pytest.fixture
@@ -101,19 +116,31 @@ def busy(empty_on: EmptyOn, servers: PrivateServers, tmp_path: Path) -> Iterator
         admin.execute("DROP ROLE acme_app")
 
 
+def measure_load(folder: Path, since_ns: int) -> tuple[float, float]:
+    """Return how many jobs per second were enqueued since then, and for how many seconds a worker had one: on a slow machine not as planned."""
+    until_ns = time.time_ns()
+    events = [event for path in folder.glob("*.csv") for event in read_events(path) if since_ns <= event.t_ns <= until_ns]
+    enqueued = [event for event in events if event.event is Event.ENQUEUED]
+    began = {event.job_id: event.t_ns for event in events if event.event is Event.CLAIMED}
+    held_s = [(each.t_ns - began[each.job_id]) / 1e9 for each in events if each.event is Event.COMPLETED and each.job_id in began]
+    return len(enqueued) / (until_ns - since_ns) * 1e9, mean(held_s)
+
+
+@pytest.mark.timeout(900)
 def test_a_known_load_is_recorded_without_a_name(busy: Endpoint, tmp_path: Path) -> None:
     path = tmp_path / "profile.toml"
-    observe(busy, path, for_s=_FOR_S)
+    began_ns = observe_for_long_enough(busy, path)
+    rate, held_s = measure_load(tmp_path, began_ns)
     scenario = read_scenario(str(path), variant="longtx")
     text = path.read_text()
     bursts = [one for one in scenario.phases[-1].faults if one.kind == "burst"]
     jobs = scenario.producers.rate * scenario.phases[-1].duration_s
     jobs += sum(one.options["rate"] * (one.for_s or scenario.phases[-1].duration_s - one.after_s) for one in bursts)
     # PostgreSQL's sessions report their counts once a second.
-    assert jobs / scenario.phases[-1].duration_s == pytest.approx(RATE, rel=0.15), text
+    assert jobs / scenario.phases[-1].duration_s == pytest.approx(rate, rel=0.15), text
     assert scenario.workers.count == WORKERS, text
     # Some ten to twenty looks at two running jobs on average; a claim and a completion take time, too.
-    assert WORK_S / 2 < scenario.workers.work_s < WORK_S * 2.5, text
+    assert held_s / 2 < scenario.workers.work_s < held_s * 2.5, text
     assert scenario.producers.payload_bytes == pytest.approx(PAYLOAD_BYTES, rel=0.1), text
     assert scenario.queue.kind == "que"
     assert "kind-1: 100%" in text
@@ -135,7 +162,7 @@ def test_a_known_load_is_recorded_without_a_name(busy: Endpoint, tmp_path: Path)
 @pytest.mark.long
 def test_a_recorded_load_is_repeated_on_a_server_of_the_bench(busy: Endpoint, tmp_path: Path) -> None:
     path = tmp_path / "profile.toml"
-    observe(busy, path, for_s=_FOR_S)
+    observe_for_long_enough(busy, path)
     runs = tmp_path / "runs"
     command = [sys.executable, "-m", "stallbench.cli", "run", str(path), "--runs", str(runs)]
     ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240, check=False)
