@@ -67,11 +67,12 @@ def test_a_run_on_external_servers_leaves_them_as_they_were(bench: Bench, server
     load = measured("workers.work=50ms", "producers.capacity_share=0.5")
     ended = bench.start("run", "longtx", *load, *options, environment=password_of(servers))
     bench.wait_for_phase("longtx")
-    assert ask(primary.direct, "SHOW autovacuum_naptime") == [("5s",)]
-    assert ("que_jobs",) in ask(primary.direct, OBJECTS)
-
-    ended.send_signal(signal.SIGSTOP)  # so that it cannot end before the second run checks the database; its workers continue
+    ended.send_signal(
+        signal.SIGSTOP
+    )  # so that it cannot end before this test and a second run look at the database; its workers continue
     try:
+        assert ask(primary.direct, "SHOW autovacuum_naptime") == [("5s",)]
+        assert ("que_jobs",) in ask(primary.direct, OBJECTS)
         second = run_on()
     finally:
         ended.send_signal(signal.SIGCONT)
@@ -97,7 +98,8 @@ def test_a_bench_that_is_killed_leaves_nothing_on_joined_servers(bench: Bench, s
     primary = servers.cluster.server("primary").direct
     holders = 'phases.longtx.longrunners=[{kind="slot",on="primary"},{kind="idle_writer",on="primary"}]'
     process = bench.start(
-        "run", "longtx", *short(holders), *joining(servers, "--allow-server-changes"), environment=password_of(servers)
+        *("run", "longtx", *short(holders, "phases.longtx.duration=1h"), *joining(servers, "--allow-server-changes")),
+        environment=password_of(servers),
     )
     bench.wait_for_phase("longtx")
     assert ask(primary, HELD_SLOTS) == [("stallbench_slot_1",)]

@@ -97,7 +97,7 @@ def assert_can_be_reported(bench: Bench, run_here: RunHere) -> None:
 def test_a_bench_that_is_killed_at_a_random_moment_leaves_nothing_but_its_records(
     bench: Bench, run_here: RunHere, use_pipeline_service: None, seed: int
 ) -> None:
-    running = bench.start("run", "longtx", *short(BUSY, "phases.recovered.duration=60s"))
+    running = bench.start("run", "longtx", *short(BUSY, "phases.recovered.duration=1h"))
     record = bench.wait_for_phase("baseline")
     time.sleep(random.Random(seed).uniform(0, 6))
     running.kill()
@@ -107,7 +107,9 @@ def test_a_bench_that_is_killed_at_a_random_moment_leaves_nothing_but_its_record
 
 
 def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_clean(bench: Bench, own_tmp: Path) -> None:
-    running = bench.start("run", "longtx", *short("workers.count=1"), environment={"TMPDIR": str(own_tmp)})
+    running = bench.start(
+        "run", "longtx", *short("workers.count=1", "phases.baseline.duration=1h"), environment={"TMPDIR": str(own_tmp)}
+    )
     record = bench.wait_for_phase("warmup")
     (reaper,) = [
         process for process in psutil.Process(running.pid).children() if "stallbench.processes.reaper" in process.cmdline()
@@ -147,7 +149,7 @@ def test_a_bench_that_is_terminated_during_a_pause_leaves_no_paused_worker(bench
 @pytest.mark.long  # test_exposition interrupts a run that others look at
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_taken_down_and_kept(bench: Bench, signum: signal.Signals) -> None:
-    running = bench.start("run", "longtx", *short())
+    running = bench.start("run", "longtx", *short("phases.baseline.duration=1h"))
     record = bench.wait_for_phase("baseline")
     running.send_signal(signum)
     _, err = running.communicate(timeout=120)
@@ -159,7 +161,7 @@ def test_an_interrupted_run_is_taken_down_and_kept(bench: Bench, signum: signal.
 
 
 def test_a_server_that_dies_ends_the_run_as_not_carried_out(bench: Bench) -> None:
-    running = bench.start("run", "longtx", *short())
+    running = bench.start("run", "longtx", *short("phases.baseline.duration=1h"))
     record = bench.wait_for_phase("baseline")
     primary = next(process for process in record["processes"] if process["role"] == "server")
     os.kill(primary["pid"], signal.SIGKILL)
