@@ -120,13 +120,15 @@ def test_a_blocked_session_is_named_with_its_blocker(server: Endpoint) -> None:
         waiting.start()
         try:
             found = wait_for(
-                lambda: one if f"Session {thread} blocks" in str((one := look_at(server)).findings) else None,
+                lambda: one if "blocks 1 session" in str((one := look_at(server)).findings) else None,
                 "the blocked session",
             )
         finally:
             blocker.execute("ROLLBACK")
             waiting.join()
-        assert finding_about(found, f"Session {thread} blocks 1 session").statement == f"KILL {thread};"
+        finding = finding_about(found, "blocks 1 session")
+        assert finding.sentence.startswith(f"Session {thread} (user ")
+        assert finding.statement == f"KILL {thread};"
         assert "on" in text_of(section_of(found, "Blocked sessions"))
 
 

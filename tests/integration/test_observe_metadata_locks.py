@@ -7,10 +7,11 @@ from threading import Thread
 
 import pytest
 
+from stallbench.observe.innodb.metadata_locks import MEANS
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
-from tests.integration.observed import cannot_see, finding_about, section_of
+from tests.integration.observed import cannot_see, section_of
 from tests.integration.test_observe_innodb import connected, execute, look_at
 from tests.waiting import wait_for
 
@@ -46,7 +47,8 @@ def test_what_waits_for_a_metadata_lock_is_shown_and_who_holds_it_if_that_is_rec
 
         def find() -> Observation | None:
             observation = look_at(server)
-            return observation if len(rows_of(observation)) == 2 and "metadata lock" in str(observation.findings) else None
+            rows = [row for row in rows_of(observation) if "metadata lock" in row[3]]
+            return observation if len(rows) == 2 and MEANS in str(observation.findings) else None
 
         try:
             found = wait_for(find, "two sessions that wait for a metadata lock")
@@ -54,18 +56,22 @@ def test_what_waits_for_a_metadata_lock_is_shown_and_who_holds_it_if_that_is_rec
             idle.execute("ROLLBACK")
             for one in waiting:
                 one.join()
-    change, claim = rows_of(found)
-    assert change[2] == "table metadata lock: ALTER TABLE work ADD COLUMN n int"
-    assert claim[2] == "table metadata lock: SELECT id FROM work FOR UPDATE SKIP LOCKED"
-    finding = finding_about(found, "metadata lock")
+    rows = rows_of(found)
+    change, claim = rows[-2:]
+    assert (change[3], change[4]) == ("table metadata lock", "ALTER TABLE work ADD COLUMN n int")
+    assert (claim[3], claim[4]) == ("table metadata lock", "SELECT id FROM work FOR UPDATE SKIP LOCKED")
+    finding = next(one for one in found.findings if one.because == MEANS)
+    cancel = f"KILL QUERY {change[0].partition('session ')[2].partition(' ')[0]};"
     if is_recorded == "YES":
-        assert change[3].startswith(f"session {holder} ")
-        assert claim[3].startswith(f"session {holder} ")
-        assert "holds a metadata lock for which 2 sessions wait" in finding.sentence
+        assert [row[0].partition("session")[0] for row in rows] == ["", "└─ ", "   └─ "]
+        assert f"Session {holder} " in finding.sentence
+        assert "blocks 2 sessions: 1 directly (the ALTER TABLE of session" in finding.sentence
         assert finding.statement == f"KILL {holder};"
+        assert [way.statement for way in finding.other_ways] == [cancel]
     else:
         assert "2 sessions wait for a metadata lock" in finding.sentence
-        assert finding.statement == ""
+        assert finding.statement == cancel
+        assert "unless the unknown holder excludes it, too" in finding.caution
         assert "the performance schema does not record metadata locks" in cannot_see(found)
 
 
@@ -83,7 +89,7 @@ def test_behind_lock_tables_a_reader_is_not_taken_for_a_holder(server: Endpoint)
 
         def find() -> Observation | None:
             observation = look_at(server)
-            return observation if "metadata lock" in str(observation.findings) else None
+            return observation if MEANS in str(observation.findings) else None
 
         try:
             found = wait_for(find, "a writer that waits for a metadata lock")
@@ -91,7 +97,7 @@ def test_behind_lock_tables_a_reader_is_not_taken_for_a_holder(server: Endpoint)
             locking.execute("UNLOCK TABLES")
             waiting.join()
             reading.execute("ROLLBACK")
-    statements = [one.statement for one in found.findings if "metadata lock" in one.sentence]
+    statements = [one.statement for one in found.findings if one.because == MEANS]
     if is_recorded == "NO":
         assert statements == [""]
     elif server.engine == "mariadb":  # shows the lock as SHARED_READ, like that of the reader

@@ -106,10 +106,9 @@ def test_a_change_of_the_table_that_waits_for_it_is_no_lock_of_an_unknown_holder
     if server.engine == "mariadb":
         pytest.skip("its performance schema does not record metadata locks by default")
     with waiting_for_it(server, "ALTER TABLE jobs ADD COLUMN queue int"):
-        observation = wait_for_finding(server, "holds a metadata lock")
-    finding = finding_about(
-        observation, "A transaction without a session (as a prepared XA transaction is) holds a metadata lock"
-    )
+        observation = wait_for_finding(server, "without a session")
+    finding = finding_about(observation, "A transaction without a session (as a prepared XA transaction is) blocks 1 session")
+    assert "metadata lock" in section_of(observation, "Blocked sessions").rows[1][3]
     assert not finding.statement
     assert "does not record metadata locks" not in cannot_see(observation)
 

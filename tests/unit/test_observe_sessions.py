@@ -13,9 +13,12 @@ from stallbench.collectors.innodb_views import OpenTransaction
 from stallbench.engines.postgres import DRIVER
 from stallbench.observe import server_time
 from stallbench.observe.innodb import horizon
+from stallbench.observe.innodb.sessions import InnoDBSessionDetails
+from stallbench.observe.lock_waits import LockWaits
 from stallbench.observe.observer import Observer, ServerGoneError
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.observe.subject import Look, Section, Subject, Unseen
+from stallbench.observe.wait_tree import WaitTree
 from stallbench.records.endpoint import Endpoint
 
 ROUND_TRIP_S = 0.02
@@ -113,5 +116,7 @@ def test_replicas_that_are_lost_in_one_look_are_left_out(end: Exception | None) 
 
 def test_the_name_of_a_user_keeps_its_capital_letters() -> None:
     reader = OpenTransaction(thread_id=7, user="AppUser", state="sleep", age_s=400.0, view_age_xids=9)
-    (finding,) = horizon._judge([reader], {7: ("Web1", "App", "")}, 10)
+    details = InnoDBSessionDetails(7, "AppUser", "Web1", "App", "sleep", 400.0, "", True, 0, False)
+    tree = WaitTree(waits=LockWaits(), sessions={}, name_without_session=str)
+    finding = horizon._judge(reader, {7: details}, 10, None, tree)
     assert finding.sentence.startswith("Session 7 (user AppUser, from Web1, database App) has had a read view")

@@ -1,38 +1,31 @@
-"""Which sessions wait for row locks or metadata locks, who blocks them, and how many deadlocks did the server break?"""
+"""Which sessions wait for row locks, metadata locks or those of GET_LOCK, who blocks them, and how many deadlocks did the server break?"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from itertools import islice
+from typing import TypeVar
 
 import pymysql
 
-from stallbench.collectors.innodb_locks import read_blocked, read_deadlock_count
-from stallbench.collectors.locks import BlockedSession
+from stallbench.collectors.innodb_locks import read_deadlock_count
 from stallbench.deadlocks.innodb import parse_deadlock
-from stallbench.observe.formatting import capitalize_first, format_age, format_plural, shorten_text
-from stallbench.observe.innodb.metadata_locks import (
-    NO_SESSION,
-    MetadataHolder,
-    describe_unrecorded,
-    judge_metadata_waits,
-    list_metadata_waits,
-    read_metadata_holders,
-    read_metadata_waits,
-)
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
-from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
+from stallbench.observe.formatting import format_age, format_plural, shorten_text
+from stallbench.observe.innodb.lock_waits import METADATA_LOCK, ROW
+from stallbench.observe.innodb.metadata_locks import MEANS
+from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, is_change, read_sessions, statement_to_cancel
+from stallbench.observe.lock_waits import LockWait, Session
+from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
+from stallbench.observe.thresholds import BRIEF_S
+from stallbench.observe.wait_tree import MOST_SHOWN, WaitTree, judge_wait, longest_s
 
-_WAITING = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
-_ROW_WAITS = "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
 _LISTING = "SHOW ENGINE INNODB STATUS"
 
 FoundT = TypeVar("FoundT")
 
 
 class InnoDBBlockingSubject(Subject):
-    """Reads the counters first; who blocks whom only if a session waits."""
+    """Shows who waits for whom as trees, each below the session that is to be ended."""
 
     name = "blocking"
     what = "blocked sessions, their blockers and deadlocks"
@@ -43,48 +36,21 @@ class InnoDBBlockingSubject(Subject):
         self._deadlocks: tuple[int, float] | None = None
 
     def look(self, look: Look) -> Section:
-        """Return the sessions that have waited longest with their blockers, and the deadlocks since the last look."""
-        rows = look.server.fetch(_WAITING)
-        waiting = int(rows[0][1]) if rows else 0
+        """Return the sessions that wait, below those for which they wait, and the deadlocks since the last look."""
         unseen: list[Unseen] = []
-        blocked = (
-            _read_if_allowed(lambda: read_blocked(look.server), f"who blocks {format_plural(waiting, 'waiting session')}", unseen)
-            if waiting
-            else []
-        ) or []
-        metadata_waits = read_metadata_waits(look.server)
-        holders = (
-            _read_if_allowed(
-                lambda: read_metadata_holders(look.server, _read_row_waits(look.server, blocked)),
-                "who holds the metadata lock for which sessions wait",
-                unseen,
-            )
-            if metadata_waits
-            else {}
+        tree = read_tree(look)
+        waits = tree.waits
+        is_for_metadata = any(METADATA_LOCK in one.lock for one in waits.by_session.values())
+        findings = tree.judge_heads(
+            self.name,
+            lambda head: [end_head(head, tree)],
+            lambda session: Remedy(
+                statement=statement_to_cancel(session), caution=f"ends the {tree.command_of(session)} of session {session}"
+            ),
+            MEANS if is_for_metadata else "",
         )
-        if metadata_waits and holders is not None and not holders:
-            unseen.append(describe_unrecorded())
-        findings = judge_metadata_waits(metadata_waits, holders or {}, self.name)
-        chains = {one.pid for one in blocked}
-        roots = Counter(one.blocker_pid for one in blocked if one.blocker_pid not in chains)
-        for pid, count in roots.most_common(3):
-            longest_s = max(one.blocked_s or 0.0 for one in blocked if one.blocker_pid == pid)
-            if longest_s >= BRIEF_S:
-                findings.append(
-                    Finding(
-                        severity=Severity.CRITICAL if longest_s >= LONG_WAIT_S else Severity.WARNING,
-                        subject=self.name,
-                        about=str(pid),
-                        sentence=f"{capitalize_first(NO_SESSION) if pid == 0 else f'Session {pid}'} blocks {format_plural(count, 'session')}, "
-                        f"the longest for {format_age(longest_s)}.",
-                        statement=f"KILL {pid};" if pid else "",
-                        caution="rolls its transaction back and closes its connection" if pid else "",
-                    )
-                )
-        sentences = [] if waiting else ["No session waits for a row lock."]
-        if not metadata_waits:
-            seen = "" if look.known.sees_all else " that this user may see"
-            sentences.append(f"No session{seen} waits for a metadata lock.")
+        findings += _judge_unknown([one for one in waits.by_session.values() if not one.blockers], tree, self.name)
+        sentences = _count(look, tree)
         deadlocks = _read_if_allowed(lambda: read_deadlock_count(look.server), "the number of deadlocks", unseen)
         if deadlocks is not None:
             sentences.append(f"{format_plural(deadlocks, 'deadlock')} since the server was started.")
@@ -103,32 +69,68 @@ class InnoDBBlockingSubject(Subject):
                 )
         return Section(
             title="Blocked sessions",
-            columns=("session", "waits", "for", "blocked by") if blocked or metadata_waits else (),
-            rows=list_metadata_waits(metadata_waits, holders or {})
-            + tuple(
-                (
-                    f"session {one.pid}",
-                    format_age(one.blocked_s),
-                    one.lock,
-                    f"session {one.blocker_pid} (user {one.blocker_application})" if one.blocker_pid else NO_SESSION,
-                )
-                for one in blocked
-            ),
+            columns=("session", "blocks", "waits", "for", "statement") if waits else (),
+            rows=tuple(islice(tree.list_rows(), MOST_SHOWN)),
             sentences=tuple(sentences),
-            says_nothing=not blocked and not metadata_waits and not deadlocks,
+            says_nothing=not waits and not deadlocks,
             findings=tuple(findings),
             unseen=tuple(unseen),
         )
 
 
-def _read_row_waits(server: Any, blocked: Sequence[BlockedSession]) -> dict[int, list[MetadataHolder]]:
-    """Return, by session that waits for a row lock, who blocks it; empty lists for those that are not among the first in ``blocked``."""
-    waits: dict[int, list[MetadataHolder]] = {}
-    if blocked:
-        waits = {int(pid): [] for (pid,) in server.fetch(_ROW_WAITS)}
-        for one in blocked:
-            waits.setdefault(one.pid, []).append(MetadataHolder(one.blocker_pid, one.blocker_application, ""))
-    return waits
+def _count(look: Look, tree: WaitTree) -> list[str]:
+    """Return how many wait, and for what nobody does."""
+    locks = [one.lock for one in tree.waits.by_session.values()]
+    sentences = [tree.count()] if locks else []
+    if tree.waits.is_complete and not any(lock.startswith(ROW) for lock in locks):
+        sentences.append("No session waits for a row lock.")
+    if not any(METADATA_LOCK in lock for lock in locks):
+        seen = "" if look.known.sees_all else " that this user may see"
+        sentences.append(f"No session{seen} waits for a metadata lock.")
+    return sentences
+
+
+def read_tree(look: Look) -> WaitTree:
+    """Return who waits for whom, with what is known of these sessions."""
+    waits = look.known.lock_waits
+    sessions = read_sessions(look.server, [*waits.heads, *waits.by_session], sees_all=look.known.sees_all)
+    return WaitTree(waits=waits, sessions=sessions, name_without_session=str)
+
+
+def end_head(head: Session, tree: WaitTree) -> Remedy:
+    """Return the statement that ends what the head of chains of waits holds; none for a transaction without a session."""
+    if not isinstance(head, int):
+        return Remedy()
+    session = tree.sessions.get(head)
+    assert session is None or isinstance(session, InnoDBSessionDetails), "of this family of engines"
+    return end_session(head, session, advisory=tree.find_advisory_key(head))
+
+
+def _judge_unknown(waiting: list[LockWait], tree: WaitTree, subject: str) -> list[Finding]:
+    """Return a finding for the sessions for whose lock no holder is known, with the change of a table behind which the others wait, if there is one."""
+    if not waiting or longest_s(waiting) < BRIEF_S:
+        return []
+    waiting = sorted(waiting, key=lambda one: -(one.waits_s or 0.0))
+    first = waiting[0]
+    kind = METADATA_LOCK if METADATA_LOCK in first.lock else "lock of GET_LOCK"
+    is_behind_change = len(waiting) > 1 and is_change(first.statement)
+    count = format_plural(len(waiting) - 1, "session")
+    return [
+        Finding(
+            severity=judge_wait(waiting),
+            subject=subject,
+            about="metadata locks",
+            sentence=f"{format_plural(len(waiting), 'session waits', 'sessions wait')} for a {kind}, "
+            f"the longest for {format_age(first.waits_s)} (session {first.session}: {shorten_text(first.statement, 70)}). "
+            "Who holds it is not known: look for the oldest transaction, or for a prepared XA transaction.",
+            because=MEANS if kind == METADATA_LOCK else "",
+            statement=statement_to_cancel(first.session) if is_behind_change else "",
+            caution=f"ends the {tree.command_of(first.session)} of session {first.session}, which must be repeated; {count} behind it "
+            f"{'continues' if len(waiting) == 2 else 'continue'}, unless the unknown holder excludes {'it' if len(waiting) == 2 else 'them'}, too"
+            if is_behind_change
+            else "",
+        )
+    ]
 
 
 def _describe_latest(look: Look) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from stallbench.collectors.innodb_purge import read_history_list_length
 from stallbench.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.observe.formatting import capitalize_first, format_age, format_count, format_plural, format_since, shorten_text
+from stallbench.observe.innodb.blocking import end_head, read_tree
+from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, read_sessions
+from stallbench.observe.lock_waits import Session
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, VERY_LONG_TRANSACTION_S
+from stallbench.observe.wait_tree import WaitTree
 
 _MOST_SHOWN = 6
 _LONG_LIST, _VERY_LONG_LIST = 100_000, 1_000_000
 _MEANS = "purge cannot remove row versions that are younger, so every claim reads past more of them"
-_DETAILS = "SELECT id, host, coalesce(db, ''), coalesce(info, '') FROM information_schema.processlist WHERE id IN %s"
 
 
 class InnoDBHorizonSubject(Subject):
@@ -28,24 +33,29 @@ class InnoDBHorizonSubject(Subject):
     def look(self, look: Look) -> Section:
         """Return the oldest transactions, and a finding for the one whose read view is the oldest if it is old."""
         found = [one for one in read_open_transactions(look.server) if one.age_s >= BRIEF_S]
-        found.sort(key=lambda one: (one.view_age_xids is None, -(one.view_age_xids or 0), -one.age_s))
-        shown = found[:_MOST_SHOWN]
-        details = {row[0]: row[1:] for row in look.server.fetch(_DETAILS, ([one.thread_id for one in shown],))} if shown else {}
+        holding = sorted(
+            (one for one in found if one.view_age_xids is not None), key=lambda one: (-(one.view_age_xids or 0), -one.age_s)
+        )
+        shown = holding[:_MOST_SHOWN]
+        tree = read_tree(look)
+        sessions = read_sessions(look.server, [one.thread_id for one in shown], sees_all=look.known.sees_all)
+        causes = {one.thread_id: heads[0] for one in shown if (heads := tree.waits.find_heads(one.thread_id))}
         length = read_history_list_length(look.server)
         growth = ""
         if length is not None:
             if self._last and look.at_s > self._last[0]:
                 growth = f" ({(length - self._last[1]) / (look.at_s - self._last[0]):+,.1f}/s)"
             self._last = (look.at_s, length)
-        holding = [one for one in shown if one.view_age_xids is not None]
         rows = tuple(
             (
-                _name(one, details),
+                _name(one, sessions),
                 format_since(one.age_s),
                 format_age(one.age_s),
-                format_count(one.view_age_xids) if one.view_age_xids is not None else "no read view",
+                format_count(one.view_age_xids),
                 "idle in transaction" if one.state == "sleep" else one.state,
-                f"KILL {one.thread_id};",
+                f"waits for {_name_cause(causes[one.thread_id])}"
+                if one.thread_id in causes
+                else end_session(one.thread_id, sessions.get(one.thread_id)).statement,
             )
             for one in shown
         )
@@ -54,48 +64,73 @@ class InnoDBHorizonSubject(Subject):
             columns=("session", "since", "age", "view, transactions ago", "state", "statement that ends it") if rows else (),
             rows=rows,
             sentences=(
-                *(() if rows else ("No transaction is older than a second.",)),
+                _count_others(len(found) - len(holding), len(holding)),
                 f"History list: {format_count(length)} transactions whose old row versions are not purged{growth}.",
             ),
-            findings=tuple(_judge(holding[:1], details, length)),
+            findings=tuple(
+                _judge(one, sessions, length, causes.get(one.thread_id), tree) for one in holding[:1] if _is_long(one, length)
+            )
+            or _judge_without_view(holding, length),
         )
 
 
-def _judge(oldest: list[OpenTransaction], details: dict[int, tuple[str, ...]], length: int | None) -> list[Finding]:
-    listed = length or 0
-    if oldest and (oldest[0].age_s >= LONG_TRANSACTION_S or listed >= _LONG_LIST):
-        one = oldest[0]
-        _, _, info = details.get(one.thread_id, ("", "", ""))
-        doing = f"; it executes {shorten_text(info)}" if info else ", and its client does nothing" if one.state == "sleep" else ""
-        is_urgent = one.age_s >= VERY_LONG_TRANSACTION_S or listed >= _VERY_LONG_LIST
-        return [
-            Finding(
-                severity=Severity.CRITICAL if is_urgent else Severity.WARNING,
-                subject=InnoDBHorizonSubject.name,
-                about=str(one.thread_id),
-                sentence=f"{capitalize_first(_name(one, details))} has had a read view for {format_age(one.age_s)}, since {format_since(one.age_s)} "
-                f"({format_plural(one.view_age_xids or 0, 'transaction')} ago){doing}. The history list has {format_count(length)} entries.",
-                because=_MEANS,
-                statement=f"KILL {one.thread_id};",
-                caution="rolls its transaction back and closes its connection",
-            )
-        ]
-    if listed >= _VERY_LONG_LIST:
-        return [
-            Finding(
-                severity=Severity.WARNING,
-                subject=InnoDBHorizonSubject.name,
-                about="history list",
-                sentence=f"The history list has {format_count(length)} entries, and no old read view is there: purge does not keep up with writes.",
-                because="claims read past row versions that are not purged",
-            )
-        ]
-    return []
-
-
-def _name(one: OpenTransaction, details: dict[int, tuple[str, ...]]) -> str:
-    host, database, _ = details.get(one.thread_id, ("", "", ""))
-    about = ", ".join(
-        part for part in (f"user {one.user}", f"from {host}" if host else "", f"database {database}" if database else "") if part
+def _count_others(without_view: int, holding: int) -> str:
+    if without_view:
+        more = format_plural(
+            without_view, "transaction that is older than a second has", "transactions that are older than a second have"
+        )
+        return f"{more} no read view, and {'keeps' if without_view == 1 else 'keep'} nothing from being purged."
+    return (
+        "Each transaction that is older than a second has a read view." if holding else "No transaction is older than a second."
     )
-    return f"session {one.thread_id} ({about})"
+
+
+def _is_long(oldest: OpenTransaction, length: int | None) -> bool:
+    return oldest.age_s >= LONG_TRANSACTION_S or (length or 0) >= _LONG_LIST
+
+
+def _judge(
+    one: OpenTransaction, sessions: Mapping[int, InnoDBSessionDetails], length: int | None, cause: Session | None, tree: WaitTree
+) -> Finding:
+    """Return what the oldest read view means. ``cause``: whom its session waits for; that is to be ended, and not the session."""
+    session = sessions.get(one.thread_id)
+    doing = ""
+    if session and session.query:
+        doing = f"; it executes {shorten_text(session.query)}"
+    elif one.state == "sleep":
+        doing = ", and its client does nothing"
+    waits = f" It waits for {_name_cause(cause)}." if cause is not None else ""
+    remedy = tree.end_with_middle(cause, end_head(cause, tree)) if cause is not None else end_session(one.thread_id, session)
+    is_urgent = one.age_s >= VERY_LONG_TRANSACTION_S or (length or 0) >= _VERY_LONG_LIST
+    return Finding(
+        severity=Severity.CRITICAL if is_urgent else Severity.WARNING,
+        subject=InnoDBHorizonSubject.name,
+        about=str(one.thread_id),
+        sentence=f"{capitalize_first(_name(one, sessions))} has had a read view for {format_age(one.age_s)}, since {format_since(one.age_s)} "
+        f"({format_plural(one.view_age_xids or 0, 'transaction')} ago){doing}.{waits} The history list has {format_count(length)} entries.",
+        because=_MEANS,
+        statement=remedy.statement,
+        caution=remedy.caution,
+    )
+
+
+def _judge_without_view(holding: Sequence[OpenTransaction], length: int | None) -> tuple[Finding, ...]:
+    if holding or (length or 0) < _VERY_LONG_LIST:
+        return ()
+    return (
+        Finding(
+            severity=Severity.WARNING,
+            subject=InnoDBHorizonSubject.name,
+            about="history list",
+            sentence=f"The history list has {format_count(length)} entries, and no old read view is there: purge does not keep up with writes.",
+            because="claims read past row versions that are not purged",
+        ),
+    )
+
+
+def _name(one: OpenTransaction, sessions: Mapping[int, InnoDBSessionDetails]) -> str:
+    return sessions[one.thread_id].name if one.thread_id in sessions else f"session {one.thread_id} (user {one.user})"
+
+
+def _name_cause(cause: Session) -> str:
+    return f"session {cause}" if isinstance(cause, int) else cause

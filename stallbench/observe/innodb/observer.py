@@ -9,6 +9,7 @@ from stallbench.observe.address import PRIMARY, ObservedServers
 from stallbench.observe.formatting import format_age
 from stallbench.observe.innodb.blocking import InnoDBBlockingSubject
 from stallbench.observe.innodb.horizon import InnoDBHorizonSubject
+from stallbench.observe.innodb.lock_waits import InnoDBLockWaitsSubject
 from stallbench.observe.innodb.prepared import InnoDBPreparedSubject
 from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.innodb.rights import InnoDBRightsSubject
@@ -34,6 +35,7 @@ def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject, load: 
         tuple(servers.replicas),
         [
             InnoDBRightsSubject(),
+            InnoDBLockWaitsSubject(),
             InnoDBHorizonSubject(),
             InnoDBPreparedSubject(),
             queues,

@@ -1,0 +1,119 @@
+"""Who waits for whom on a MariaDB or MySQL server: for rows, for metadata locks, and for the locks of GET_LOCK.
+
+InnoDB counts the sessions that wait for rows. The list of sessions shows who waits for another lock; who holds that is known only to the
+performance schema, and of GET_LOCK to the server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pymysql
+
+from stallbench.observe.formatting import format_plural, shorten_text
+from stallbench.observe.innodb.metadata_locks import (
+    Blockers,
+    MetadataWait,
+    describe_unrecorded,
+    read_metadata_blockers,
+    read_metadata_waits,
+)
+from stallbench.observe.innodb.sessions import NO_SESSION
+from stallbench.observe.lock_waits import LockWait, LockWaits, Session
+from stallbench.observe.subject import Look, Section, Subject, Unseen
+
+ROW, METADATA_LOCK = "a row", "metadata lock"
+"""In the words for what a session waits for."""
+_COUNT = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
+_MOST_WAITS = 5000
+# Each that waits for a row waits for whoever holds it and for all that wait before it.
+_ROW_WAITS = f"""
+SELECT waiting_pid, blocking_pid, wait_age_secs, concat_ws(' ', waiting_lock_mode, 'on', locked_table, locked_index)
+FROM sys.x$innodb_lock_waits ORDER BY wait_age_secs DESC LIMIT {_MOST_WAITS}
+"""
+_LOCK_NAME = re.compile(r"get_lock\s*\(\s*'((?:[^'\\]|'')*)'", re.IGNORECASE)
+_USED_BY = "SELECT is_used_lock(%s)"
+
+
+class InnoDBLockWaitsSubject(Subject):
+    """Reads who waits for whom only if a session waits."""
+
+    name = "lock waits"
+    what = "who waits for whom"
+    position = 5
+
+    def look(self, look: Look) -> Section:
+        """Return no table: other subjects show what it found."""
+        unseen: list[Unseen] = []
+        look.known.lock_waits = LockWaits()
+        rows = look.server.fetch(_COUNT)
+        waiting = int(rows[0][1]) if rows else 0
+        row_waits: list[LockWait] = []
+        is_complete = True
+        if waiting:
+            try:
+                row_waits = _read_row_waits(look.server)
+                is_complete = len(row_waits) < _MOST_WAITS
+            except pymysql.Error as error:
+                is_complete = False
+                unseen.append(Unseen(what=f"who blocks {format_plural(waiting, 'waiting session')}", why=str(error.args[-1])))
+        metadata_waits = read_metadata_waits(look.server)
+        blockers: Mapping[int, Blockers] = {}
+        if metadata_waits:
+            try:
+                blockers = read_metadata_blockers(look.server)
+                if not blockers and any(not one.is_user_lock for one in metadata_waits):
+                    unseen.append(describe_unrecorded())
+            except pymysql.Error as error:
+                unseen.append(Unseen(what="who holds the metadata lock for which sessions wait", why=str(error.args[-1])))
+        others = [_make_wait(look.server, one, blockers.get(one.pid)) for one in metadata_waits]
+        look.known.lock_waits = LockWaits([*row_waits, *others], is_complete=is_complete)
+        return Section(title="", unseen=tuple(unseen))
+
+
+def _read_row_waits(server: Any) -> list[LockWait]:
+    rows = [(int(pid), int(blocker or 0), age_s, _plain(lock)) for pid, blocker, age_s, lock in server.fetch(_ROW_WAITS)]
+    blockers: dict[int, dict[int, None]] = {}
+    for pid, blocker, _, _ in rows:
+        blockers.setdefault(pid, {})[blocker] = None
+    return [
+        LockWait(
+            session=pid,
+            waits_s=None if age_s is None else float(age_s),
+            lock=f"{ROW}: {lock}",
+            # Those that wait themselves hold nothing of it, if one that does not wait is there.
+            holders=_name_sessions([one for one in blockers[pid] if one not in blockers] or list(blockers[pid])),
+        )
+        for pid, age_s, lock in {pid: (pid, age_s, lock) for pid, _, age_s, lock in reversed(rows)}.values()
+    ]
+
+
+def _make_wait(server: Any, wait: MetadataWait, blockers: Blockers | None) -> LockWait:
+    holders, ahead = (blockers.holders, blockers.ahead) if blockers else ((), ())
+    key = ""
+    if wait.is_user_lock and (match := _LOCK_NAME.search(wait.statement)):
+        key = f"'{match[1]}'"
+        if not holders:
+            ((holder,),) = server.fetch(_USED_BY, (match[1].replace("''", "'"),))
+            holders = (int(holder),) if holder and int(holder) != wait.pid else ()
+    return LockWait(
+        session=wait.pid,
+        waits_s=wait.waits_s,
+        lock=f"the lock {key or 'of GET_LOCK'}" if wait.is_user_lock else wait.state.removeprefix("Waiting for "),
+        statement=wait.statement,
+        user=wait.user,
+        holders=_name_sessions(holders),
+        ahead=_name_sessions(ahead),
+        advisory=key,
+    )
+
+
+def _name_sessions(pids: Sequence[int]) -> tuple[Session, ...]:
+    return tuple(pid or NO_SESSION for pid in pids)
+
+
+def _plain(lock: object) -> str:
+    text = lock.decode() if isinstance(lock, bytes) else str(lock)
+    return shorten_text(text.replace("`", ""))
