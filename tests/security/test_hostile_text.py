@@ -6,25 +6,29 @@ import fcntl
 import os
 import pty
 import re
+import socket
 import struct
 import subprocess
 import sys
 import termios
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
+import pymysql
 import pytest
+import requests
 from psycopg import sql
 
 from stallbench import PROJECT
+from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
-from tests.integration.conftest import TestDatabase
+from tests.integration.conftest import EmptyOn, TestDatabase
 from tests.integration.observed import observer_of
-from tests.security.hidden import find_hidden
+from tests.security.hidden import find_hidden, hidden_in_files
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
@@ -52,7 +56,7 @@ def environment_of(endpoint: Endpoint) -> dict[str, str]:
 
 
 def observe(endpoint: Endpoint, scheme: str, *arguments: str | Path) -> list[str]:
-    address = f"{scheme}://{endpoint.user or 'root'}@{endpoint.host}:{endpoint.port}/{endpoint.database}"
+    address = f"{scheme}://{endpoint.user or 'reader'}@{endpoint.host}:{endpoint.port}/{endpoint.database}"
     return [sys.executable, "-m", "stallbench.cli", "observe", "--dsn", address, *map(str, arguments)]
 
 
@@ -189,3 +193,110 @@ def test_statements_that_are_offered_name_what_they_end(hostile: TestDatabase) -
         connection.execute(vacuum)
         wait_for(lambda: read_counts(connection, "vacuum_count") == 1, "the vacuum of this table")
     assert list_prepared(hostile.direct) == []
+
+
+def test_an_observation_that_is_recorded_and_exposed_has_nothing_hidden(hostile: TestDatabase, tmp_path: Path) -> None:
+    expected = tmp_path / "expected.toml"
+    expected.write_text('[[expect]]\nmetric = "dead_tuples.max"\nat_least = 0\n')
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = ("--for", "8s", "--every", "2s", "--runs", tmp_path / "runs", "--expect", expected, "--expose", f"127.0.0.1:{port}")
+    command = observe(hostile.direct, "postgresql", "--table", quoted_table(), *options)
+    with subprocess.Popen(
+        command, env=environment_of(hostile.direct), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=PROJECT
+    ) as observing:
+
+        def read_metrics() -> str:
+            try:
+                text = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
+            except requests.ConnectionError:
+                assert observing.poll() is None, observing.communicate()
+                return ""
+            return text if "jo" in text else ""
+
+        metrics = wait_for(read_metrics, "metrics of the table")
+        output, errors = observing.communicate(timeout=240)
+    assert observing.returncode == 0, errors
+    assert find_hidden(metrics) == []
+    assert find_hidden(output + errors) == []
+    assert hidden_in_files(tmp_path / "runs") == {}
+    (record,) = (tmp_path / "runs").glob("2*/run.json")
+    assert r"jo\"\"bs\\u202e" in record.read_text()
+    (samples,) = (tmp_path / "runs").glob("2*/samples/tables.csv")
+    assert "dead_tuples" in samples.read_text()
+
+
+@pytest.fixture
+def answering_with_error() -> Iterator[int]:
+    """A port on which every client of PostgreSQL is answered by an error with a hostile message."""
+    fields = b"".join(
+        kind + text.encode() + b"\0" for kind, text in ((b"S", "FATAL"), (b"C", "28000"), (b"M", HOSTILE), (b"D", HOSTILE))
+    )
+    answer = b"E" + struct.pack("!I", len(fields) + 5) + fields + b"\0"
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = listening.accept()
+                except OSError:
+                    return
+                with client:
+                    while (request := client.recv(4096)) and request[4:8] in (
+                        struct.pack("!I", 80877103),
+                        struct.pack("!I", 80877104),
+                    ):
+                        client.sendall(b"N")
+                    client.sendall(answer)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        yield listening.getsockname()[1]
+        listening.shutdown(socket.SHUT_RDWR)
+        server.join(60)
+
+
+def test_an_error_of_a_server_is_one_visible_line(answering_with_error: int) -> None:
+    endpoint = Endpoint(engine="postgres", host="127.0.0.1", port=answering_with_error, database="x", user="x")
+    ended = run(observe(endpoint, "postgresql", "--once"), endpoint)
+    assert ended.returncode == 3
+    assert find_hidden(ended.stdout + ended.stderr) == []
+    (line,) = ended.stderr.splitlines()
+    assert r"\x1b]52;c;cm0gLXJm\x07" in line
+
+
+@pytest.fixture
+def hostile_mariadb(empty_on: EmptyOn) -> Iterator[Endpoint]:
+    """A database with a queue's table of a hostile name, a session whose user has one, and a row for which it lets another wait."""
+    endpoint = empty_on("mariadb")
+    table = "jobs\x1b[2J\x07\u202e\u200b"
+    user = "us\x1b[1A\u202e"
+    with ExitStack() as stack:
+        admin, waiting = (stack.enter_context(closing(driver_of("mariadb").connect(endpoint, "fixture"))) for _ in range(2))
+        with admin.cursor() as cursor:
+            cursor.execute(f"CREATE TABLE `{table}` (id INT PRIMARY KEY, payload TEXT)")
+            cursor.execute(f"INSERT INTO `{table}` VALUES (1, 'x'), (2, 'x')")
+        named = endpoint.model_copy(update={"user": user})  # the server accepts any
+        holder = stack.enter_context(closing(driver_of("mariadb").connect(named, "fixture")))
+        holder.autocommit(False)
+        with holder.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM `{table}` WHERE id = 1 FOR UPDATE /* {ESCAPES}{DIRECTIONS} */")
+
+        def wait() -> None:
+            with suppress(pymysql.Error), waiting.cursor() as cursor:
+                cursor.execute(f"UPDATE `{table}` SET payload = %s WHERE id = 1", (HOSTILE,))
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        yield endpoint
+        holder.rollback()
+        waiter.join(60)
+
+
+def test_a_report_of_mariadb_has_nothing_hidden(hostile_mariadb: Endpoint) -> None:
+    table = f"{hostile_mariadb.database}.jobs\x1b[2J\x07\u202e\u200b"
+    ended = run(observe(hostile_mariadb, "mariadb", "--once", "--all", "--table", table), hostile_mariadb)
+    assert ended.returncode == 0, ended.stderr
+    assert find_hidden(ended.stdout + ended.stderr) == []
+    assert r"jobs\x1b[2J\x07\u202e\u200b" in ended.stdout
+    assert r"us\x1b[1A\u202e" in ended.stdout

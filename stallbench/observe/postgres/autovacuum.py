@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD
-from stallbench.observe.formatting import format_count, format_plural
+from stallbench.observe.formatting import format_count, format_plural, write_quoted
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 
 MANY_DEAD = 10_000
@@ -70,7 +70,10 @@ class AutovacuumSubject(Subject):
         is_on, counts, source = look.server.execute(_SETTINGS).fetchone() or (True, True, "")
         if not counts:
             return Section(title="", findings=(_judge_counts(),))
-        overdue = [Overdue(*row) for row in look.server.execute(_OVERDUE, {"is_off": not is_on}).fetchall()]
+        overdue = [
+            Overdue(oid, write_quoted(name), *rest)
+            for oid, name, *rest in look.server.execute(_OVERDUE, {"is_off": not is_on}).fetchall()
+        ]
         switched_off = [one for one in overdue if not one.is_enabled]
         look.known.without_autovacuum = [one.oid for one in switched_off if not one.is_toast]
         findings = [_judge_table(one, look) for one in switched_off]

@@ -9,6 +9,7 @@ from typing import Any
 
 from stallbench.observe.formatting import format_bytes, format_plural, quote_name, quote_text
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
+from stallbench.visible_text import raw_of
 
 _MANY_PAGES = 128
 """A megabyte: a search reads a few pages of the index itself."""
@@ -63,7 +64,7 @@ class PendingListsSubject(Subject):
             return Section(title="", unseen=(_describe_unseen(searched, look.known.user),) if searched else ())
         findings = []
         for oid, name, table, _ in indexes:
-            pages, entries = look.server.execute(_PENDING.format(schema=row[0]), (oid,)).fetchone() or (0, 0)
+            pages, entries = look.server.execute(_PENDING.format(schema=raw_of(row[0])), (oid,)).fetchone() or (0, 0)
             if pages >= _MANY_PAGES:
                 findings.append(_judge(name, table, pages, entries))
         return Section(title="", findings=tuple(findings))

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from stallbench.observe.formatting import write_quoted
+from stallbench.visible_text import raw_of
+
 ROW_OVERHEAD_BYTES = 28
 """Header and item pointer of a row."""
 FILLED = 0.9
@@ -144,6 +147,11 @@ class TableSizes:
 
 def _measure(server: Any, tables: Sequence[int]) -> Mapping[int, Sizes]:
     return {
-        oid: Sizes(table, index, toast, toast_bloat, [IndexSize(*one) for one in json.loads(indexes or "[]")], live)
+        oid: Sizes(table, index, toast, toast_bloat, _read_indexes(indexes), live)
         for oid, table, index, toast, toast_bloat, indexes, live in server.execute(_SIZES, (list(tables),)).fetchall()
     }
+
+
+def _read_indexes(indexes: str | None) -> list[IndexSize]:
+    """``indexes``: JSON of the server, which is read before its texts are made visible."""
+    return [IndexSize(write_quoted(name), *figures) for name, *figures in json.loads(raw_of(indexes or "[]"))]
