@@ -6,20 +6,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 from pydantic import SecretStr
 
+from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation
 from stallbench.observe.subject import Severity
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection
 from tests.integration.engines import PrivateServers
-from tests.integration.observed import finding_about, look_at, section_of, text_of
+from tests.integration.observed import finding_about, innodb_observer_of, look_at, section_of, text_of
 from tests.integration.observed_states import record_state
 from tests.waiting import wait_for
 
@@ -173,6 +176,56 @@ def test_a_user_with_a_limit_of_its_own_learns_that_it_is_the_limit(crowd: Crowd
         finally:
             admin.execute("ALTER ROLE app CONNECTION LIMIT -1")
     assert "as many connections as its CONNECTION LIMIT allows" in refused.gone
+
+
+@pytest.fixture(scope="module")
+def small_mariadb(servers: PrivateServers) -> Iterator[Endpoint]:
+    server = servers.start("mariadb", {"max_connections": LIMIT})
+    with driver_of("mariadb").connect(server.endpoint, "fixture") as admin, admin.cursor() as cursor:
+        cursor.execute("CREATE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
+        cursor.execute(f"GRANT ALL ON `{server.endpoint.database}`.* TO app@'127.0.0.1'")
+    yield server.endpoint
+    server.stop()
+
+
+def test_on_mariadb_idle_sessions_that_take_every_connection_are_named_and_can_be_ended(small_mariadb: Endpoint) -> None:
+    ordinary = small_mariadb.model_copy(update={"user": "app", "password": SecretStr("secret")})
+    with ExitStack() as stack:
+        opened: list[Any] = []
+
+        def fill() -> None:
+            while True:
+                opened.append(stack.enter_context(closing(driver_of("mariadb").connect(ordinary, "web"))))
+
+        with pytest.raises(pymysql.OperationalError, match="Too many connections"):
+            fill()
+        with opened[0].cursor() as cursor:
+            cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        ended = observe_once(ordinary)
+        assert ended.returncode == 3
+        assert "one more is kept for a user with CONNECTION ADMIN" in ended.stderr
+        assert "ss -tnp state established" in ended.stderr
+        with innodb_observer_of(small_mariadb) as observer:
+            observation = observer.look()
+        record_state(
+            "mariadb: every connection that ordinary users may have is one of one user, all but one idle",
+            "the application's pool is too large; its idle sessions can be ended, the one in a transaction not",
+            observation,
+        )
+        finding = finding_about(observation, "are in use")
+        assert (
+            f"{len(opened)} of them are those of user app, {len(opened) - 1} of which are idle outside a transaction"
+            in finding.sentence
+        )
+        assert finding.only_shows
+        with driver_of("mariadb").connect(small_mariadb, "test") as admin, admin.cursor() as cursor:
+            cursor.execute(finding.statement)
+            for (kill,) in cursor.fetchall():
+                cursor.execute(kill)
+        with opened[0].cursor() as cursor:
+            cursor.execute("SELECT 1")
+        with pytest.raises(pymysql.Error), opened[1].cursor() as cursor:
+            cursor.execute("SELECT 1")
 
 
 def observe_once(endpoint: Endpoint) -> subprocess.CompletedProcess[str]:

@@ -3,38 +3,75 @@
 from __future__ import annotations
 
 from stallbench.engines.mysql import read_replica_status
-from stallbench.observe.formatting import format_age, format_count, format_plural
+from stallbench.observe.formatting import format_age, format_count, format_plural, quote_text
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
-from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS
+from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS, FEW_CONNECTIONS, MANY_CONNECTIONS
 
 _FAR_BEHIND_S = 60.0
+_OWNERS = """
+SELECT user, count(*) AS sessions, sum(is_idle) AS idle, max(CASE WHEN is_idle THEN time ELSE 0 END), count(DISTINCT substring_index(host, ':', 1))
+FROM (
+  SELECT user, time, host,
+    command = 'Sleep' AND id NOT IN (SELECT trx_mysql_thread_id FROM information_schema.innodb_trx) AS is_idle
+  FROM information_schema.processlist WHERE command NOT IN ('Daemon', 'Binlog Dump')
+) AS session
+GROUP BY user ORDER BY sessions DESC LIMIT 1
+"""
 _CONNECTED = "SHOW GLOBAL STATUS LIKE 'Threads_connected'"
 
 
 class InnoDBConnectionsSubject(Subject):
-    """Counts sessions."""
+    """Counts sessions, and by their user if few connections are left."""
 
     name = "connections"
     what = "the number of connections"
     position = 80
 
     def look(self, look: Look) -> Section:
-        """Return the count in one sentence, and a finding if hardly a connection is left."""
+        """Return the count in one sentence, and a finding with who has most of them if few connections are left."""
         ((_, connected),) = look.server.fetch(_CONNECTED)
         ((limit,),) = look.server.fetch("SELECT @@max_connections")
-        sentence = f"{format_plural(int(connected), 'connection')} of {format_count(limit)}."
+        total = int(connected)
+        sentence = f"{format_plural(total, 'connection')} of {format_count(limit)} {'is' if total == 1 else 'are'} in use."
         findings: tuple[Finding, ...] = ()
-        if int(connected) >= ALMOST_ALL_CONNECTIONS * limit:
-            findings = (
-                Finding(
-                    severity=Severity.CRITICAL,
-                    subject=self.name,
-                    about="connections",
-                    sentence=f"Hardly a connection is left: {sentence}",
-                    because="workers that reconnect are refused",
-                ),
+        if total >= MANY_CONNECTIONS * limit or limit - total <= FEW_CONNECTIONS:
+            findings = (_judge_connections(look, sentence, total, int(limit)),)
+        return Section(title="Connections", sentences=(sentence,), says_nothing=not findings, findings=findings)
+
+
+def _judge_connections(look: Look, sentence: str, total: int, limit: int) -> Finding:
+    share, statement, caution = "", "", ""
+    # Who has no PROCESS sees only sessions of its own.
+    rows = look.server.fetch(_OWNERS) if look.known.sees_all else []
+    if rows:
+        user, count, idle, longest_s, hosts = rows[0]
+        share = f" {format_count(int(count))} of them are those of user {user}, {format_count(int(idle))} of which are idle outside a transaction"
+        share += f", for up to {format_age(float(longest_s))}, from {format_plural(int(hosts), 'host')}." if int(idle) else "."
+        if int(idle) > 1 and 2 * int(idle) >= int(count):
+            statement = _list_idle(str(user))
+            caution = (
+                f"writes a KILL for each idle connection of user {user}, of which none is in a transaction; a pool of the application opens as many "
+                "again, unless its size is reduced. wait_timeout lets the server close those that are idle for longer"
             )
-        return Section(title="Connections", sentences=(sentence,), findings=findings)
+    return Finding(
+        severity=Severity.CRITICAL
+        if total >= ALMOST_ALL_CONNECTIONS * limit or limit - total <= FEW_CONNECTIONS
+        else Severity.WARNING,
+        subject=InnoDBConnectionsSubject.name,
+        about="connections",
+        sentence=f"{sentence}{share}",
+        because="workers that reconnect are refused",
+        statement=statement,
+        caution=caution,
+        only_shows=bool(statement),
+    )
+
+
+def _list_idle(user: str) -> str:
+    return (
+        "SELECT concat('KILL ', id, ';') FROM information_schema.processlist WHERE command = 'Sleep' AND user = "
+        f"{quote_text(user).strip()} AND id NOT IN (SELECT trx_mysql_thread_id FROM information_schema.innodb_trx);"
+    )
 
 
 class InnoDBReplicationSubject(Subject):

@@ -132,9 +132,23 @@ class InnoDBSession:
             raise
 
 
+_FROM_OUTSIDE = (
+    "Without a connection, on the machine of the server: ss -tnp state established '( sport = :{port} )' shows the clients"
+)
+_FULL = {
+    1040: "every connection that ordinary users may have is in use: one more is kept for a user with CONNECTION ADMIN (SUPER in older versions), "
+    "and MariaDB has connections of its own on extra_port, if that is set; with such an address the report says who holds the others",
+    1203: "this user has as many connections as max_user_connections allows: give the address of another user with PROCESS",
+    1226: "this user has as many connections as it may have (MAX_USER_CONNECTIONS): give the address of another user with PROCESS",
+}
+"""By the server's code when it is full: what is known of it, and what to do."""
+
+
 def _explain_refusal(endpoint: Endpoint, error: pymysql.Error) -> str:
     """Return the driver's words, with the cause if a certificate was refused, or if the port is open and no MariaDB or MySQL has answered."""
     words = DRIVER.describe(error)
+    if full := _FULL.get(error.args[0] if error.args else 0):
+        return f"{words}; {full}. {_FROM_OUTSIDE.format(port=endpoint.port)}"
     if _CERTIFICATE_REFUSED in words:
         is_name = "mismatch" in words or "not valid for" in words
         return f"{words}; {_WRONG_NAME if is_name else _WRONG_AUTHORITY}"
