@@ -16,6 +16,7 @@ from stallbench.libraries import Library, find_library
 from stallbench.queues import find_queue
 
 _FOLDER = Path(__file__).parent / "known_queues"
+_BESIDE = re.compile(r"\{schema\}\.(\w+)")
 
 
 class _Part(BaseModel):
@@ -95,6 +96,15 @@ class KnownQueue(_Part):
         """What finds its claim statement among `stallbench.collectors.statements.plain_statement` texts; none if unknown."""
         pattern = self.definition.claim_pattern if self.definition else find_queue(self.queue).claim_pattern if self.queue else ""
         return re.compile(pattern, re.IGNORECASE) if pattern else None
+
+    @property
+    def tables_beside(self) -> tuple[str, ...]:
+        """The other tables of its schema that its expressions read on PostgreSQL, without the schema."""
+        expressions = [self.ready.since, self.ready.where]
+        if self.running:
+            expressions += [self.running.since, self.running.where, self.running.rescue_from]
+        named = [name for each in expressions for name in _BESIDE.findall(each)]
+        return tuple(dict.fromkeys([*named, *([self.running.table] if self.running and self.running.table else [])]))
 
     @property
     def rescue(self) -> str:

@@ -46,6 +46,10 @@ class ServerGoneError(Exception):
         self.name = name
 
 
+class ForeignCodeError(Exception):
+    """The read of a table would execute code that another user of the database wrote; the message says which."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """What one look found."""

@@ -15,7 +15,7 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.observer import ServerGoneError
-from stallbench.observe.postgres.session import APPLICATION, STATEMENT_TIMEOUT_MS, ReadOnlySession
+from stallbench.observe.postgres.session import APPLICATION, STATEMENT_TIMEOUT_MS, ReadOnlySession, _Transaction
 from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
@@ -148,7 +148,9 @@ def test_what_a_user_may_not_see_is_not_said_to_be_absent(que: TestDatabase) -> 
             admin.execute("DROP ROLE few")
     assert "WAL receiver running, its status hidden" in text_of(section_of(there, "Replication"))
     assert "replica replica-1 | hidden | hidden |" in text_of(section_of(here, "Replication"))
-    assert "and no dump that this user may see." in text_of(section_of(here, "Long operations"))
+    assert "and no dump, COPY, rewrite of a table or REFRESH MATERIALIZED VIEW that this user may see." in text_of(
+        section_of(here, "Long operations")
+    )
     assert "0 clients not reading, of those that this user may see." in text_of(section_of(here, "Notifications"))
 
 
@@ -163,26 +165,22 @@ def test_it_takes_no_lock_stronger_than_access_share_and_reads_no_table_but_the_
     with connect(que.direct, "test") as admin:
         admin.execute("CREATE TABLE secret (n int)")
     taken: set[tuple[str, str]] = set()
-    execute = ReadOnlySession.execute
+    roll_back = _Transaction.roll_back
 
-    def execute_and_list_locks(self: ReadOnlySession, query: str, values: Any = None, *, timeout_ms: int | None = None) -> Any:
+    def list_locks_and_roll_back(self: _Transaction) -> None:
         """Ask for the locks within the transaction of the query, which keeps them until its end."""
-        self._connection.execute("BEGIN", prepare=False)
-        try:
-            rows = execute(self, query, values)
+        if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS:
             locks = self._connection.execute(
                 "SELECT mode, coalesce(nspname || '.' || relname, locktype) FROM pg_locks "
                 "LEFT JOIN pg_class ON pg_class.oid = relation LEFT JOIN pg_namespace ON pg_namespace.oid = relnamespace "
                 "WHERE pid = pg_backend_pid() AND locktype <> 'virtualxid'"
             )
             taken.update(locks.fetchall())
-            return rows
-        finally:
-            self._connection.execute("ROLLBACK", prepare=False)
+        roll_back(self)
 
     with observer_of(que.direct, records_load=True) as observer:
         observer.look()  # opens the session, which is not to be counted
-        monkeypatch.setattr(ReadOnlySession, "execute", execute_and_list_locks)
+        monkeypatch.setattr(_Transaction, "roll_back", list_locks_and_roll_back)
         observation = observer.look(reads_everything=True)
     assert "Que 0.x (public.que_jobs) | 3 |" in text_of(section_of(observation, "Queues"))
     assert {mode for mode, _ in taken} == {"AccessShareLock"}
@@ -203,10 +201,8 @@ def test_a_query_that_met_the_limit_is_listed_and_the_others_are_reported(
 ) -> None:
     execute = ReadOnlySession.execute
 
-    def execute_slowly(self: ReadOnlySession, query: str, values: Any = None, *, timeout_ms: int | None = None) -> Any:
-        return execute(
-            self, query if "pg_replication_slots" not in query else "SELECT pg_sleep(60)", values, timeout_ms=timeout_ms
-        )
+    def execute_slowly(self: ReadOnlySession, query: str, values: Any = None, **options: Any) -> Any:
+        return execute(self, query if "pg_replication_slots" not in query else "SELECT pg_sleep(60)", values, **options)
 
     monkeypatch.setattr(ReadOnlySession, "execute", execute_slowly)
     with observer_of(que.direct) as observer:

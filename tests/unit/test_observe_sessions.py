@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 from pydantic import SecretStr
 
 from stallbench.collectors.innodb_views import OpenTransaction
@@ -37,10 +38,21 @@ class FarConnection:
     def monotonic(self) -> float:
         return self.clock_s
 
-    def execute(self, query: str, values: Any = None, *, prepare: bool | None = None) -> FarConnection:
+    transaction_status = TransactionStatus.IDLE
+
+    @property
+    def pgconn(self) -> FarConnection:
+        return self
+
+    info = pgconn
+
+    def exec_(self, command: bytes) -> None:
         self.clock_s += ROUND_TRIP_S
         if error := self._fails():
             raise error
+
+    def execute(self, query: str, values: Any = None, *, prepare: bool | None = None) -> FarConnection:
+        self.exec_(query.encode())
         return self
 
     def fetchall(self) -> list[tuple[Any, ...]]:

@@ -37,27 +37,34 @@ class JobCounts:
     overdue: int | None = None
     """Running for longer than the rescue interval; none if the library has no such interval."""
     why_not: str = ""
+    remedy: str = ""
+    """What lets the jobs be counted; empty if the reason alone says it."""
+    risk: str = ""
+    """Whose code the counts may have executed, because the user named the table."""
 
 
 def count_jobs(server: Any, table: QueueTable) -> JobCounts:
     """Count the jobs of one queue, with a snapshot of at most `COUNT_TIMEOUT_MS` for each of two queries.
 
-    Raises psycopg's errors; `psycopg.errors.QueryCanceled` if a count takes longer.
+    Raises `ForeignCodeError`, and psycopg's errors; `psycopg.errors.QueryCanceled` if a count takes longer.
     """
+    risks: list[str] = []
 
     def ask(query: str) -> tuple[Any, ...]:
-        row = server.execute(query, timeout_ms=COUNT_TIMEOUT_MS).fetchone()
+        found = server.execute(query, timeout_ms=COUNT_TIMEOUT_MS, tables=table.read_by(query))
+        risks.append(found.risk)
+        row = found.fetchone()
         assert row is not None
         return tuple(row)
 
     known = table.known
     if known is None:
         rows, _ = ask(_ROWS.format(table=table.name, limit=MOST_COUNTED + 1))
-        return JobCounts(ready=rows, oldest_s=None)
+        return JobCounts(ready=rows, oldest_s=None, risk=max(risks))
     since = known.ready.since.format(schema=table.schema)
     ready, oldest_s = ask(_READY.format(since=since, table=table.name, where=known.ready.where, limit=MOST_COUNTED + 1))
     if known.running is None:
-        return JobCounts(ready=ready, oldest_s=oldest_s)
+        return JobCounts(ready=ready, oldest_s=oldest_s, risk=max(risks))
     own = known.running
     values = {
         "since": own.since.format(schema=table.schema),
@@ -69,5 +76,10 @@ def count_jobs(server: Any, table: QueueTable) -> JobCounts:
     }
     running, longest_s, overdue = ask(_RUNNING.format(**values))
     return JobCounts(
-        ready=ready, oldest_s=oldest_s, running=running, longest_s=longest_s, overdue=overdue if known.rescue else None
+        ready=ready,
+        oldest_s=oldest_s,
+        running=running,
+        longest_s=longest_s,
+        overdue=overdue if known.rescue else None,
+        risk=max(risks),
     )

@@ -16,6 +16,7 @@ from stallbench.collectors.statements import plain_statement
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
 from stallbench.observe.known_queue import Recorded
+from stallbench.observe.observer import ForeignCodeError
 from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING
 from stallbench.observe.postgres.queues import TRY_AGAIN_S, QueuesSubject
 from stallbench.observe.postgres.recognition import QueueTable
@@ -86,6 +87,8 @@ class LoadSubject(Subject):
             )
         if not table.is_readable:
             raise BadInputError(f"{OPTION}: this user may not read {table.title}; GRANT SELECT ON {table.name}")
+        if (counts := self.queues.counts.get(table.title)) and counts.remedy:
+            raise BadInputError(f"{OPTION}: {table.title} was not read: {counts.why_not}; {counts.remedy}")
         if self.is_replica:
             raise BadInputError(f"{OPTION}: this server is a replica, which does not count enqueued jobs; give the primary")
 
@@ -155,9 +158,14 @@ class LoadSubject(Subject):
         if look.at_s < self._sample_not_before_s:
             return None, {}
         spent_s = look.server.spent_s
+        found = None
         try:
             found = sample_jobs(look.server, table, recorded, self.salt)
-        except loaded_errors():  # an older or newer version of the library without such a column, or a sample that took too long
+        except ForeignCodeError:
+            pass  # the subject that counts the jobs says so
+        except loaded_errors():
+            pass  # an older or newer version of the library without such a column, or a sample that took too long
+        if found is None:
             self._sample_not_before_s = look.at_s + TRY_AGAIN_S
             return None, {}
         self._sample_not_before_s = look.at_s + max(0.0, look.server.spent_s - spent_s) / _SHARE_OF_SAMPLES
@@ -167,9 +175,10 @@ class LoadSubject(Subject):
 def sample_jobs(server: Any, table: QueueTable, recorded: Recorded, salt: int) -> tuple[Sampled | None, dict[int, Sampled]]:
     """Return the figures of at most `MOST_SAMPLED` jobs, together (none if there is no job) and by a hash of their kind.
 
-    Raises psycopg's errors; `psycopg.errors.UndefinedColumn` if this version of the library has no such column.
+    Raises `ForeignCodeError`, and psycopg's errors; `psycopg.errors.UndefinedColumn` if this version of the library has no such column.
     """
-    rows = server.execute(_write_sample(table, recorded, salt), timeout_ms=COUNT_TIMEOUT_MS).fetchall()
+    query = _write_sample(table, recorded, salt)
+    rows = server.execute(query, timeout_ms=COUNT_TIMEOUT_MS, tables=table.read_by(query)).fetchall()
     total = next((_read(row) for row in rows if row[0] and row[2]), None)
     return total, {row[1]: _read(row) for row in rows if not row[0] and row[1] is not None}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Sequence
 from typing import ClassVar
@@ -11,6 +12,7 @@ import psycopg
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
 from stallbench.observe.formatting import format_age, format_count, format_plural, quote_name
+from stallbench.observe.observer import ForeignCodeError
 from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, JobCounts, count_jobs
 from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
@@ -95,7 +97,7 @@ class QueuesSubject(Subject):
             counts = all_counts[table.title] = self._count(look, table)
             rows[table.name] = self._row(look, table, counts)
             lines[table.name] = self._summarize(look, table, counts)
-            findings += _judge(table, counts)
+            findings += [*_judge(table, counts), *_name_risk(look, table, counts)]
             if counts.why_not:
                 unseen.append(_explain(look, table, counts))
             self._last[table.name] = (look.at_s, counts)
@@ -182,6 +184,13 @@ class QueuesSubject(Subject):
         try:
             if table.is_readable:
                 return self.count(look, table)
+        except ForeignCodeError as error:
+            return JobCounts(
+                ready=None,
+                oldest_s=None,
+                why_not=f"a read of it could execute code of others with the rights of {look.known.user}: {error}",
+                remedy=f"--table {shlex.quote(table.name)}   (accepts that)",
+            )
         except loaded_errors() as error:
             explained = self.explain(error)
             if explained is None:
@@ -257,6 +266,20 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
     return findings
 
 
+def _name_risk(look: Look, table: QueueTable, counts: JobCounts) -> list[Finding]:
+    if not counts.risk:
+        return []
+    return [
+        Finding(
+            severity=Severity.NOTE,
+            subject=QueuesSubject.name,
+            about=f"{table.name}, risk",
+            sentence=f"Each reading of {table.name}, which --table named, can execute code of others with all rights of "
+            f"{look.known.user or 'this user'}: {counts.risk}.",
+        )
+    ]
+
+
 def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
     user = look.known.user or "the user"
     grantee = quote_name(user)
@@ -275,6 +298,7 @@ def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
     return Unseen(
         what=f"the jobs of {table.title}",
         why=counts.why_not + (f", more than {COUNT_TIMEOUT_MS} ms" if counts.why_not == TOO_LONG else ""),
+        remedy=counts.remedy,
     )
 
 

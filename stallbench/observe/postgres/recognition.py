@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
 
 from stallbench.observe.formatting import write_quoted
 from stallbench.observe.known_queue import KnownQueue, find_known_queues
+from stallbench.observe.postgres.foreign_code import ReadTables
 from stallbench.visible_text import raw_of
 
 # pg_partition_tree would lock each partition, and so wait for one that another session has locked.
@@ -57,6 +59,8 @@ class QueueTable:
     """The tables that have the rows: itself, or its partitions, by PostgreSQL's oid."""
     leaf_names: tuple[str, ...]
     """As the function ``to_regclass`` needs them, with their schemas; not made visible."""
+    is_named: bool = False
+    """Whether the user named it, and takes the risk that its read executes code of others."""
 
     @property
     def name(self) -> str:
@@ -68,6 +72,16 @@ class QueueTable:
         """The library, and the table."""
         title = self.known.title if self.known else "unknown queue"
         return f"{title} ({self.name})"
+
+    def read_by(self, query: str) -> ReadTables:
+        """Return which tables a query reads: this one, or those that its library has beside it."""
+        beside = {name: f"{self.schema}.{name}" for name in (self.known.tables_beside if self.known else ())}
+        read = {name: written for name, written in beside.items() if re.search(rf"{re.escape(written)}\b", query)}
+        if re.search(rf"{re.escape(self.name)}(?!\w)", query):
+            read[raw_of(self.plain_name)] = self.name
+        return ReadTables(
+            schema=raw_of(self.plain_schema), names=tuple(read), written=tuple(read.values()), is_risk_accepted=self.is_named
+        )
 
 
 def find_queue_tables(server: Any) -> list[QueueTable]:
@@ -85,7 +99,7 @@ def find_named_table(server: Any, name: str) -> QueueTable | None:
         except _NO_NAMES:
             continue
         if rows:
-            return _read(rows[0])
+            return replace(_read(rows[0]), is_named=True)
     return None
 
 

@@ -11,8 +11,12 @@ _SERVER = """
 SELECT current_user, pg_catalog.current_database(), pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
   pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'),
   extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_postmaster_start_time())::double precision,
-  pg_catalog.current_setting('track_counts')::boolean, pg_catalog.current_setting('track_activities')::boolean
+  pg_catalog.current_setting('track_counts')::boolean, pg_catalog.current_setting('track_activities')::boolean,
+  (SELECT CASE WHEN rolsuper THEN 'a superuser' WHEN rolbypassrls THEN 'a role with BYPASSRLS' END
+   FROM pg_catalog.pg_roles WHERE rolname = current_user)
 """
+_MONITORING_ROLE = "CREATE ROLE observer LOGIN PASSWORD '..'; GRANT pg_monitor TO observer;"
+"""Short enough for a line of any terminal."""
 
 
 class RightsSubject(Subject):
@@ -23,10 +27,10 @@ class RightsSubject(Subject):
     position = 0
 
     def look(self, look: Look) -> Section:
-        """Return no table; only what cannot be seen."""
+        """Return no table; only what cannot be seen, and a warning if the user has more rights than are needed."""
         row = look.server.execute(_SERVER).fetchone()
         assert row is not None
-        user, database, version, is_replica, sees_all, up_s, counts, activities = row
+        user, database, version, is_replica, sees_all, up_s, counts, activities, has_more_rights = row
         known = look.known
         known.user, known.database, known.version = user, database, version
         known.is_replica, known.sees_all, known.up_s = is_replica, sees_all, up_s
@@ -56,7 +60,11 @@ class RightsSubject(Subject):
                     remedy="observe the primary; give this one as a replica: --dsn NAME=.. with the name under which it streams",
                 )
             )
-        return Section(title="", unseen=tuple(unseen))
+        warning = (
+            f"Warning: {user} is {has_more_rights}, and observe needs far fewer rights. As a superuser, on this server:",
+            f"  {_MONITORING_ROLE}",
+        )
+        return Section(title="Rights", says_nothing=True, summary=warning if has_more_rights else (), unseen=tuple(unseen))
 
 
 def describe_hidden_from(user: str, what: str) -> Unseen:

@@ -1,24 +1,30 @@
 """The connection of `stallbench observe` to a PostgreSQL server. It cannot write, waits for no lock, and holds no snapshot between two queries.
 
-The settings that ensure this travel in the connection's startup message (``options``), so they hold from the first query on and end with
-the session. A pooler does not pass such a message on, and a SET through it would change a connection that it shares with the application.
-Through a pooler, each query is therefore a read-only transaction of its own, whose settings (SET LOCAL) end with it.
+Every query is a transaction of its own, through a pooler or not: it begins read-only, sets each limit for itself alone (as SET LOCAL does), lets the server
+check that all of them are in force, reads, and is rolled back. So nothing depends on what another transaction has left in the session, and nothing reaches
+other clients of a pooler. Before a user's table is read, the same transaction locks it and looks whose code that would execute
+(`stallbench.observe.postgres.foreign_code`).
+
+What a rollback does not undo (advisory locks, prepared statements, loaded libraries) could only come from code of others. It is executed only if the user
+named the table; then the session is closed afterwards, and the next query opens another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Timer
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import FloatLoader
 
 from stallbench.engines.postgres import DRIVER, Connection, read_visible_text
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
-from stallbench.observe.observer import ServerGoneError
+from stallbench.observe.observer import ForeignCodeError, ServerGoneError
+from stallbench.observe.postgres.foreign_code import HAZARDS, ReadTables, describe_hazards
 from stallbench.observe.server_time import ServerTime, mark
 from stallbench.records.endpoint import Endpoint
 
@@ -31,8 +37,6 @@ ANSWER_TIMEOUT_S = 10.0
 """A pooler without a free connection lets a query wait for minutes, and a network that drops packets for hours: the server's own time limits do not
 apply to that."""
 _SETTINGS: Mapping[str, str] = {
-    "default_transaction_read_only": "on",
-    "statement_timeout": f"{STATEMENT_TIMEOUT_MS}ms",
     "lock_timeout": "100ms",
     "idle_in_transaction_session_timeout": "10s",
     # Names in the queries cannot refer to anything that a user of the database has created.
@@ -41,12 +45,35 @@ _SETTINGS: Mapping[str, str] = {
     "row_security": "off",
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
+    "plan_cache_mode": "force_generic_plan",  # every query is repeated, and to plan one takes longer than to execute it
     "TimeZone": "UTC",  # of timestamps without a time zone, which libraries write in UTC
 }
-_IN_TRANSACTION = "; ".join(
-    mark(f"SET LOCAL {name if name != 'default_transaction_read_only' else 'transaction_read_only'} = '{value}'")
-    for name, value in _SETTINGS.items()
-)
+"""As the server shows them."""
+_BEGIN = mark("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY")
+_ROLLBACK = mark("ROLLBACK")
+_AS_SHOWN = {"transaction_read_only": "on", "transaction_isolation": "read committed", **_SETTINGS}
+
+
+def _write_limits(timeout_ms: int) -> str:
+    """Return statements that set every limit for the transaction, and that fail unless all of them are in force.
+
+    The check names its operator with its schema, because the search_path is among what it checks. Its cast fails, and with it the transaction.
+    """
+    timeout = f"{timeout_ms // 1000}s" if timeout_ms % 1000 == 0 else f"{timeout_ms}ms"
+    wanted = {"statement_timeout": timeout, **_SETTINGS}
+    shown = {"statement_timeout": timeout, **_AS_SHOWN}
+    holds = " AND ".join(
+        f"pg_catalog.current_setting('{name}') OPERATOR(pg_catalog.=) '{value}'" for name, value in shown.items()
+    )
+    found = ", ' ', ".join(f"pg_catalog.current_setting('{name}')" for name in shown)
+    check = f"SELECT CASE WHEN {holds} THEN 0 ELSE CAST(pg_catalog.concat({found}) AS integer) END"
+    return "; ".join(mark(each) for each in (*(f"SET LOCAL {name} = '{value}'" for name, value in wanted.items()), check))
+
+
+_LOCK = "LOCK TABLE {tables} IN ACCESS SHARE MODE"
+_SETTINGS_FAILED = psycopg.errors.InvalidTextRepresentation
+_PASSED_ON_BY_A_SERVER = "-c default_transaction_read_only=on"
+"""Startup parameter by which a server is told from a pooler, which refuses it or drops it. It only adds to what each transaction sets."""
 _NOT_PASSED_ON = "unsupported startup parameter"
 _NO_TRANSACTIONS = "statement pooling mode"
 _DIRECT = "give the address of the PostgreSQL server itself"
@@ -76,6 +103,8 @@ class Rows(NamedTuple):
     """The rows of one query."""
 
     rows: list[tuple[Any, ...]]
+    risk: str = ""
+    """Whose code the query may have executed because the user accepted that; empty if it cannot have executed any."""
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows."""
@@ -84,6 +113,38 @@ class Rows(NamedTuple):
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the first row; none if there is none."""
         return self.rows[0] if self.rows else None
+
+
+class _Transaction:
+    """A read-only transaction, which begins with its first query."""
+
+    def __init__(self, connection: Connection, server_time: ServerTime) -> None:
+        self._connection = connection
+        self._server_time = server_time
+        self._has_begun = False
+        self.leaves_state = False
+        """Whether the session may afterwards have what a rollback does not undo."""
+
+    def read(self, query: str, values: Any, timeout_ms: int, *, before: str = "") -> Rows:
+        """Return the rows of a query, which is sent only when every limit is in force. ``before``: a statement to execute before it."""
+        limits = _write_limits(timeout_ms)
+        with self._server_time.measure():
+            begin = "" if self._has_begun else f"{_BEGIN}; "
+            self._has_begun = True
+            self._connection.execute(begin + limits, prepare=False)
+        if before:
+            with self._server_time.measure():
+                self._connection.execute(before)
+        with self._server_time.measure():
+            return Rows(self._connection.execute(query, values).fetchall())
+
+    def roll_back(self) -> None:
+        """Roll it back. psycopg's own ROLLBACK would also discard all prepared statements."""
+        if self._has_begun and not self._connection.closed:
+            with self._server_time.measure():
+                self._connection.pgconn.exec_(_ROLLBACK.encode())
+            if self._connection.info.transaction_status != TransactionStatus.IDLE:
+                self._connection.close()
 
 
 class ReadOnlySession:
@@ -115,25 +176,18 @@ class ReadOnlySession:
         """How long the server has worked for this session, at most."""
         return self._server_time.spent_s
 
-    def execute(self, query: str, values: Any = None, *, timeout_ms: int | None = None) -> Rows:
-        """Execute one query and return its rows. ``timeout_ms``: a shorter time limit than `STATEMENT_TIMEOUT_MS`.
+    def execute(
+        self, query: str, values: Any = None, *, timeout_ms: int = STATEMENT_TIMEOUT_MS, tables: ReadTables | None = None
+    ) -> Rows:
+        """Execute one query and return its rows. ``timeout_ms``: its time limit. ``tables``: those of users that it reads.
 
-        Raises `ServerGoneError` when the session has ended, or one of psycopg's errors when the server refuses the query.
+        Raises `ServerGoneError` when the session has ended, `ForeignCodeError` if the read of the tables would execute code of others and the user did
+        not accept that, or one of psycopg's errors when the server refuses the query.
         """
-        query = mark(query)
-        try:
-            with self._answered_in_time():
-                if self.is_pooled or timeout_ms is not None:
-                    return self._execute_in_transaction(query, values, timeout_ms)
-                return self._fetch(query, values)
-        except psycopg.Error as error:
-            if self._has_given_up:
-                self.close()
-                raise ServerGoneError(self.name, self._describe_silence()) from error
-            if self._is_lost(error):
-                self.close()
-                raise ServerGoneError(self.name, DRIVER.describe(error)) from error
-            raise
+        with self._answered_in_time(), self._transaction() as transaction:
+            if tables is None:
+                return transaction.read(mark(query), values, timeout_ms)
+            return self._read_tables(transaction, mark(query), values, timeout_ms, tables)
 
     def close(self) -> None:
         """Close it in any state."""
@@ -145,12 +199,23 @@ class ReadOnlySession:
 
     @contextmanager
     def _answered_in_time(self) -> Iterator[None]:
-        """Shut the connection down if there is no answer within `ANSWER_TIMEOUT_S`, which ends the query with an error."""
+        """Shut the connection down if there is no answer within `ANSWER_TIMEOUT_S`.
+
+        Raises `ServerGoneError` when the session has ended, and psycopg's errors when the server refuses something.
+        """
         timer = Timer(ANSWER_TIMEOUT_S, self._give_up)
         timer.daemon = True
         timer.start()
         try:
             yield
+        except psycopg.Error as error:
+            if self._has_given_up:
+                self.close()
+                raise ServerGoneError(self.name, self._describe_silence()) from error
+            if self._is_lost(error):
+                self.close()
+                raise ServerGoneError(self.name, DRIVER.describe(error)) from error
+            raise
         finally:
             timer.cancel()
 
@@ -163,35 +228,46 @@ class ReadOnlySession:
             return f"no connection of the pool was free for {ANSWER_TIMEOUT_S:g} s; try again, enlarge the pool, or {_DIRECT}"
         return f"did not answer within {ANSWER_TIMEOUT_S:g} s"
 
-    def _execute_in_transaction(self, query: str, values: Any, timeout_ms: int | None) -> Rows:
-        """Execute it in a transaction of its own; no snapshot is held before or after the query."""
-        begin = mark("BEGIN READ ONLY")
-        if self.is_pooled:
-            begin += f"; {_IN_TRANSACTION}"
-        if timeout_ms is not None:
-            begin += f"; {mark(f'SET LOCAL statement_timeout = {timeout_ms:d}')}"
-        with self._server_time.measure():
-            self._connection.execute(begin, prepare=False)
+    def _read_tables(self, transaction: _Transaction, query: str, values: Any, timeout_ms: int, tables: ReadTables) -> Rows:
+        """Lock the tables, look whose code their read would execute, and read them while they are locked."""
         try:
-            rows = self._fetch(query, values)
-        except BaseException:
-            with suppress(psycopg.Error), self._server_time.measure():
-                self._connection.execute(mark("ROLLBACK"))
-            raise
-        with self._server_time.measure():
-            self._connection.execute(mark("COMMIT"))
-        return rows
+            found = transaction.read(
+                mark(HAZARDS),
+                {"schema": tables.schema, "names": list(tables.names)},
+                STATEMENT_TIMEOUT_MS,
+                before=mark(_LOCK.format(tables=", ".join(tables.written))),
+            )
+        except psycopg.errors.WrongObjectType as error:  # neither a table nor a view
+            raise ForeignCodeError(DRIVER.describe(error)) from error
+        risk = describe_hazards(found.rows)
+        if risk and not tables.is_risk_accepted:
+            raise ForeignCodeError(risk)
+        if risk and self.is_pooled:
+            raise ForeignCodeError(
+                f"{risk}; through a pooler --table does not change that: what such code leaves in the session would stay in the pool"
+            )
+        transaction.leaves_state = bool(risk)
+        return transaction.read(query, values, timeout_ms)._replace(risk=risk)
 
-    def _fetch(self, query: str, values: Any) -> Rows:
-        with self._server_time.measure():
-            return Rows(self._connection.execute(query, values).fetchall())
+    @contextmanager
+    def _transaction(self) -> Iterator[_Transaction]:
+        """A transaction that is rolled back at its end. A session in which it may have left something is replaced by a new one."""
+        transaction = _Transaction(self._connection, self._server_time)
+        try:
+            yield transaction
+        finally:
+            transaction.roll_back()
+            if transaction.leaves_state:
+                self.close()
+                self._connect()
 
     def _is_lost(self, error: psycopg.Error) -> bool:
         return self._connection.closed or (error.sqlstate or "").startswith(_OUT_OF_REACH)
 
     def _connect(self) -> None:
+        self.is_pooled = True  # until a server has answered: one that does not is more likely a pool without a free connection
         try:
-            self._connection = self._open(" ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()))
+            self._connection = self._open(_PASSED_ON_BY_A_SERVER)
         except psycopg.OperationalError as error:
             if _NOT_PASSED_ON not in str(error):
                 raise ServerGoneError(self.name, _explain_refusal(error)) from error
@@ -199,17 +275,23 @@ class ReadOnlySession:
             return
         except psycopg.Error as error:
             raise ServerGoneError(self.name, DRIVER.describe(error)) from error
-        if not self._is_read_only("SHOW default_transaction_read_only"):
+        if not self._passes_on_parameters():
             self.close()
             self._connect_through_pooler()
             return
+        self.is_pooled = False
         self._connection.prepare_threshold = 0  # every query is repeated: prepare it the first time
 
     def _connect_through_pooler(self) -> None:
-        self.is_pooled = True
         try:
             self._connection = self._open("")
-            (is_read_only,) = self.execute("SHOW transaction_read_only").fetchone() or ("?",)
+            self.execute("SELECT 1")
+        except _SETTINGS_FAILED as error:
+            self.close()
+            raise NotCarriedOutError(
+                f"{self.endpoint.host}:{self.endpoint.port} does not keep a transaction read-only and within its limits "
+                f"({DRIVER.describe(error)}), so it is not observed; {_DIRECT}"
+            ) from error
         except (psycopg.Error, ServerGoneError) as error:
             words = DRIVER.describe(error) if isinstance(error, psycopg.Error) else str(error)
             if _NO_TRANSACTIONS in words:
@@ -218,25 +300,15 @@ class ReadOnlySession:
                     f"not observed; {_DIRECT}, or that of a pool in session or transaction mode"
                 ) from error
             raise ServerGoneError(self.name, f"through a pooler: {words}") from error
-        if is_read_only != "on":
-            self.close()
-            raise NotCarriedOutError(
-                f"{self.endpoint.host}:{self.endpoint.port} does not keep a transaction read-only (transaction_read_only is "
-                f"{is_read_only!r}), so it is not observed; {_DIRECT}"
-            )
 
-    def _is_read_only(self, query: str) -> bool:
+    def _passes_on_parameters(self) -> bool:
+        """Whether the session has the parameter that it was opened with."""
+        query = "SHOW default_transaction_read_only"
         try:
             with self._answered_in_time():
                 row = self._connection.execute(query).fetchone()
         except psycopg.Error as error:
-            is_lost = self._is_lost(error)
             self.close()
-            if self._has_given_up:
-                self.is_pooled = True  # a server would have answered
-                raise ServerGoneError(self.name, self._describe_silence()) from error
-            if is_lost:  # a server that is restarted has accepted the connection, and can be tried again
-                raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise NotCarriedOutError(
                 f"{self.endpoint.host}:{self.endpoint.port} does not answer as PostgreSQL does: {query}: {DRIVER.describe(error)}"
             ) from error
