@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from producers.locust_target import GivenDocument, LocustDocument, RunTarget, ScenarioAlone, Target
 from stallbench.errors import BadInputError
 from stallbench.external.addresses import read_external_servers
-from stallbench.external.registration import wait_for_run
+from stallbench.external.registration import read_trust, wait_for_run
 from stallbench.processes.role import Stop, read_document
+from stallbench.processes.role_arguments import GROUP_HELP
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.load_bounds import MOST_RATE
 from stallbench.scenario.locust_bounds import LocustBounds
@@ -26,6 +27,7 @@ def add_options(parser: Any) -> None:
     """Add the project's options to Locust's parser."""
     for name, form, text in (
         ("--join", "DIR", "join the run in DIR, or the newest run in DIR, that has external_processes = true"),
+        ("--group", "NAME", GROUP_HELP),
         ("--scenario", "NAME", "follow the phases of a scenario: its name, or its file"),
         ("--variant", "NAME", "a variant of the scenario"),
         ("--dsn", "URL", "the scenario's database, like postgresql://me@db.test/queues; password in STALLBENCH_PASSWORD"),
@@ -95,7 +97,7 @@ def _find_run(options: argparse.Namespace, stop: Stop) -> RunTarget | None:
     if not path.is_dir():
         raise BadInputError(f"--join {path}: expected one folder: a run's folder, or the folder of all runs")
     folder = wait_for_run(path, stop)
-    return None if folder is None else RunTarget(folder)
+    return None if folder is None else RunTarget(folder, read_trust(options.group))
 
 
 def _read_alone(options: argparse.Namespace) -> ScenarioAlone:

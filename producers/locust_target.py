@@ -20,6 +20,7 @@ from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.locust_bounds import LOCUST_FOLDER, LocustBounds, bounds_of
 from stallbench.scenario.model import Scenario
+from stallbench.storage.private import Trust
 
 
 class LocustDocument(EnqueuerDocument):
@@ -78,16 +79,17 @@ class GivenDocument(Target):
 class RunTarget(Target):
     """A run that accepts external processes; the load lasts until the run ends it."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read the join instructions in ``folder``. Raises `CannotContinueError` if it cannot be read."""
+    def __init__(self, folder: Path, trust: Trust) -> None:
+        """Read the join instructions in ``folder``. Raises `CannotContinueError` if it cannot be read, or is not in ``trust``."""
         self._folder = folder
-        self.rate = read_join_instructions(folder).producer.rate
+        self._trust = trust
+        self.rate = read_join_instructions(folder, trust).producer.rate
         self.result = folder.parent / LOCUST_FOLDER / f"master-{socket.gethostname()}.json"
 
     @contextmanager
     def opened_document(self, stop: Stop) -> Iterator[EnqueuerDocument]:
         """Register as a producer."""
-        with join_run_folder(EnqueuerDocument, "producer", self._folder, stop) as document:
+        with join_run_folder(EnqueuerDocument, "producer", self._folder, stop, self._trust) as document:
             self.result = self._folder.parent / LOCUST_FOLDER / f"{document.name}.json"
             yield document
 

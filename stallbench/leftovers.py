@@ -37,6 +37,7 @@ from stallbench.run.folder import COMPARISON, LIMIT, SOAK
 from stallbench.run.record import BenchRecord, parse_record
 from stallbench.soak.record import FORMAT as SOAK_FORMAT
 from stallbench.soak.record import SoakRecord
+from stallbench.storage.password_file import name_password_file
 from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
 
 _NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
@@ -163,6 +164,7 @@ def _clean_folder(folder: Path, *, delete: bool) -> Iterator[str]:
             foreign.append(str(error))
     dead = [record.path for record in records if record.is_dead]
     for path in dead:
+        name_password_file(path.parent).unlink(missing_ok=True)
         if mark_aborted(path, "the bench was killed"):
             yield f"{path.parent.relative_to(folder.parent)}: marked as aborted"
     if not delete:

@@ -78,6 +78,14 @@ def run(
             help="Write an annotation to this Grafana for each phase, longrunner and fault. The token is read from STALLBENCH_GRAFANA_TOKEN.",
         ),
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            help="With external_processes = true: also the members of this group of the machine may take part. Default: only your own user.",
+        ),
+    ] = None,
     against: AgainstOption = None,
     tolerance: ToleranceOption = None,
     runs: RunsOrAddressOption = str(RUNS),
@@ -98,6 +106,7 @@ def run(
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
     from stallbench.external.addresses import read_external_servers
+    from stallbench.external.processes import require_group
     from stallbench.observers import read_observer_options
     from stallbench.regression.against import write_against
     from stallbench.run.capacity import with_measured_load
@@ -122,6 +131,8 @@ def run(
                 "--keep-servers is only for servers that the bench starts; leave it out: external servers (--dsn) keep running anyway"
             )
     observer_options = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
+    if group is not None:
+        require_group(group, chosen)
     store = open_for_upload(runs) if is_address(runs) else None
     own_runs = RUNS if store else Path(runs)
     compared = find_against(against, tolerance, own_runs)
@@ -134,7 +145,7 @@ def run(
             chosen = with_measured_load(chosen, view.say, own_runs, external_servers)
             at_most = "at most " if any(phase.until != "duration" for phase in chosen.phases) else ""
             view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
-            with open_run(chosen, own_runs, view, external_servers, observer_options) as started:
+            with open_run(chosen, own_runs, view, external_servers, observer_options, group=group) as started:
                 folder = started.folder
                 if compared:
                     write_against(folder.path, compared)

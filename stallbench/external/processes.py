@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.external.registration import (
-    FOLDER,
     INSTRUCTIONS_FILE,
     JoinInstructions,
     ProducerLoad,
@@ -22,32 +23,34 @@ from stallbench.run.record import QueueRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.cluster import Cluster
 from stallbench.storage.atomic_file import replace_file
+from stallbench.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE
+from stallbench.storage.private import Trust, find_group
 from stallbench.waiting import wait_until
+
+_ENTERED_BY_GROUP = 0o2750
+_WRITTEN_BY_GROUP = 0o3770
+"""Its files belong to the group, too; each can be replaced by its own user alone, so that no member writes another's instructions or records."""
 
 
 class ExternalProcesses:
     """The processes of a run that the bench did not start."""
 
-    def __init__(self, folder: RunFolder) -> None:
-        """Publish nothing yet."""
-        self._folder = folder.path / FOLDER
+    def __init__(self, folder: RunFolder, group: str | None = None) -> None:
+        """Publish nothing yet. ``group``: whose members may join, besides the run's own user."""
+        self._folder = folder.path / EXTERNAL_FOLDER
+        self._group = None if group is None else find_group(group)
+        self._trust = Trust(root=True, group=self._group)
 
     def describe_how_to_join(self) -> str:
         """Return a sentence with the command by which a worker joins."""
         return f"external processes can join this run: {describe_role_command('workers', '--join', str(self._folder.parent))}"
 
-    def publish(self, scenario: Scenario, queue: QueueRecord, cluster: Cluster, scratch: Path, *, expose: bool = False) -> None:
+    def publish(self, scenario: Scenario, queue: QueueRecord, cluster: Cluster, *, expose: bool = False) -> None:
         """Write the instructions by which processes join the run until `stop`. ``queue``: its part of ``run.json``."""
-        password_file = None
         primary = cluster.server("primary")
-        if primary.control.process is not None:
-            password_file = scratch / "password-for-external-processes"
-            password_file.touch(mode=0o600)
-            password_file.write_text(primary.direct.password.get_secret_value())
         producers, workers = scenario.producers, scenario.workers
         instructions = JoinInstructions(
             endpoints={server.name: _without_password(server.proxied) for server in cluster.servers},
-            password_file=password_file,
             bench_clock=measure_clock_offset(primary.proxied, "clock"),
             expose=expose,
             queue=queue.kind,
@@ -63,11 +66,31 @@ class ExternalProcesses:
         )
         locust = RunFolder(self._folder.parent).locust
         locust.mkdir(exist_ok=True)
-        self._folder.mkdir()
-        # A process that joins may run as another user of the same host, or as a user of a container.
-        for folder in (self._folder, locust, self._folder.parent / "events"):
-            folder.chmod(0o777)
-        replace_file(self._folder / INSTRUCTIONS_FILE, instructions.model_dump_json(indent=1))
+        self._folder.mkdir(mode=0o700)
+        if self._group is not None:
+            self._share(self._folder.parent, _ENTERED_BY_GROUP)
+            for folder in (self._folder, locust, self._folder.parent / "events"):
+                self._share(folder, _WRITTEN_BY_GROUP)
+        if primary.control.process is not None:
+            self._write(PASSWORD_FILE, primary.direct.password.get_secret_value())
+        self._write(INSTRUCTIONS_FILE, instructions.model_dump_json(indent=1))
+
+    def _share(self, folder: Path, mode: int) -> None:
+        assert self._group is not None
+        try:
+            os.chown(folder, -1, self._group)
+        except PermissionError as error:
+            raise NotCarriedOutError(f"{folder} cannot be given to the group of --group: you are no member of it") from error
+        folder.chmod(mode)
+
+    def _write(self, name: str, text: str) -> None:
+        replace_file(self._folder / name, text, mode=0o600)
+        if self._group is not None:
+            self._share(self._folder / name, 0o640)
+
+    def close(self) -> None:
+        """Remove the password, with which nothing can be reached any more. A second call does nothing."""
+        (self._folder / PASSWORD_FILE).unlink(missing_ok=True)
 
     def stop(self, role: str, grace_s: float) -> None:
         """Ask all processes of a role to stop, and wait until each has recorded its end, at most for ``grace_s``."""
@@ -79,16 +102,21 @@ class ExternalProcesses:
         """Return where the running processes answer Prometheus: ``host:port`` by name."""
         return {
             record.name: f"{record.host}:{record.metrics_port}"
-            for record in read_registrations(self._folder)
+            for record in read_registrations(self._folder, self._trust)
             if record.metrics_port is not None and record.end_ns is None
         }
 
     def records(self) -> list[ProcessRecord]:
         """Return the records of all processes for ``run.json``."""
-        return [record.model_copy(update={"intended": self._intended(record)}) for record in read_registrations(self._folder)]
+        return [
+            record.model_copy(update={"intended": self._intended(record)})
+            for record in read_registrations(self._folder, self._trust)
+        ]
 
     def _running(self, role: str) -> list[ProcessRecord]:
-        return [record for record in read_registrations(self._folder) if record.role == role and record.end_ns is None]
+        return [
+            record for record in read_registrations(self._folder, self._trust) if record.role == role and record.end_ns is None
+        ]
 
     def _intended(self, record: ProcessRecord) -> Intended:
         """Whether it was meant to stop. Its user may stop it at any time, so an end that it recorded is never unexpected."""
@@ -98,3 +126,17 @@ class ExternalProcesses:
 
 def _without_password(endpoint: Endpoint) -> Endpoint:
     return endpoint.model_copy(update={"password": type(endpoint.password)("")})
+
+
+def require_group(group: str, scenario: Scenario) -> None:
+    """Raise `BadInputError` if there is no ``group`` of this name, or if nobody can join a run of the scenario."""
+    if not scenario.external_processes:
+        raise BadInputError(
+            f"--group {group} is for runs that processes can join; add --set external_processes=true, or leave it out"
+        )
+    try:
+        find_group(group)
+    except KeyError:
+        raise BadInputError(
+            f"--group {group}: there is no such group on this machine; expected a group that you belong to"
+        ) from None

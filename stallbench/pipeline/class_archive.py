@@ -13,12 +13,16 @@ from pathlib import Path
 import pyspark
 
 from stallbench.setup.components import CACHE, JavaRuntime
+from stallbench.storage.private import is_trusted
 
 
 def use_archive(java: JavaRuntime) -> list[str]:
-    """Return the options by which Java uses the archive, if there is one for this Java and this Spark."""
+    """Return the options by which Java uses the archive, if there is one for this Java and this Spark that no other user can have written.
+
+    It is code that Java executes.
+    """
     archive = archive_path(java)
-    if not os.access(archive, os.R_OK):
+    if not os.access(archive, os.R_OK) or not is_trusted(archive):
         return []
     # Java checks that the archive fits and does without it if not; it need not speak of that.
     return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr"]

@@ -12,6 +12,7 @@ import argparse
 import os
 import signal
 import socket
+import struct
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ SERVICE_VARIABLE = "STALLBENCH_PIPELINE"
 _MADE = "made\n"
 _NOT_MADE = "not made\n"
 _REQUEST_S = 10.0
+_CREDENTIALS = struct.Struct("3i")
+"""Process, user and group, as Linux gives them."""
 
 
 def ask_service(folder: Path, within_s: float) -> bool:
@@ -39,6 +42,9 @@ def ask_service(folder: Path, within_s: float) -> bool:
         connection.settimeout(within_s)
         try:
             connection.connect(path)
+            if not _is_of_this_user(connection):
+                print(f"{SERVICE_VARIABLE}: {path} is served by another user; the tables are made without it", file=sys.stderr)
+                return False
             with connection.makefile("rw") as stream:
                 stream.write(f"{folder.absolute()}\n")
                 stream.flush()
@@ -67,9 +73,16 @@ def serve(path: Path) -> None:
                     connection, _ = listening.accept()
                     with connection, suppress(OSError):  # the command that asked may have ended
                         connection.settimeout(_REQUEST_S)
-                        _answer(connection, pipeline)
+                        if _is_of_this_user(connection):
+                            _answer(connection, pipeline)
         finally:
             path.unlink(missing_ok=True)
+
+
+def _is_of_this_user(connection: socket.socket) -> bool:
+    """Whether the process at the other end is this user's, as the kernel says: a socket's path and its mode may have been another's."""
+    _, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return bool(uid == os.geteuid())
 
 
 def _answer(connection: socket.socket, pipeline: KeptPipeline) -> None:

@@ -25,6 +25,7 @@ import psutil
 from stallbench.processes.identity import ProcessIdentity, find_own_with, read_started
 from stallbench.python_command import python_command
 from stallbench.storage.atomic_file import replace_file
+from stallbench.storage.password_file import name_password_file
 from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
 from stallbench.storage.targets_file import name_targets
 from stallbench.waiting import wait_until
@@ -200,7 +201,8 @@ def _clean_up(record: Path, scratch: Path) -> None:
     """Undo and remove what the run has left, whatever became of its processes."""
     remaining, others = run_cleanup_journal(scratch)
     mark_aborted(record, "; ".join(["the bench was killed", *remaining, *others]))
-    name_targets(record.parent).unlink(missing_ok=True)
+    for left in (name_targets(record.parent), name_password_file(record.parent)):
+        left.unlink(missing_ok=True)
     if not remaining:
         remove_scratch(scratch)
 

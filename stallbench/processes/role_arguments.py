@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from stallbench.processes.role_command import describe_role_command
 
+GROUP_HELP = "with --join: also join a run of a member of this group, which was started with the same --group; default: only of your own user"
 _HELP_COLUMNS = 100
 
 
@@ -40,6 +41,7 @@ def role_parser(module: str, does: str, document: type[BaseModel], *, joins: boo
             help="join the run in DIR, or the newest run in DIR, if its scenario has `external_processes = true`; "
             "the process takes its document from the run",
         )
+        parser.add_argument("--group", metavar="NAME", help=GROUP_HELP)
     return parser
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Self, get_type_hints
 
 from stallbench.records.lines import REPLACED_IN_VALUES, read_whole_lines
+from stallbench.storage.private import UntrustedError, require_own_file
 
 
 class Event(StrEnum):
@@ -151,8 +153,19 @@ class EventLog:
         self.open()
 
     def open(self) -> None:
-        """Open the file again after `close`: the one that its path leads to now."""
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        """Open the file again after `close`: the one that its path leads to now.
+
+        Raises `OSError`, also for a link and for the file of another user: where a group shares the folder, any member can make one.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(self._path, flags, 0o644)
+        try:
+            if not stat.S_ISCHR(os.fstat(fd).st_mode):  # like /dev/null, which only root makes
+                require_own_file(fd, self._path)
+        except UntrustedError as error:
+            os.close(fd)
+            raise OSError(str(error)) from error
+        self._fd = fd
 
     def write(
         self,

@@ -33,11 +33,13 @@ def open_run(
     observer_options: ObserverOptions | None = None,
     *,
     is_latest: bool = True,
+    group: str | None = None,
 ) -> Iterator[Run]:
     """Yield a new run. When the block ends, stop everything that the run started and record the end in ``run.json``.
 
     An error of the bench or the database is raised as `NotCarriedOutError`, and the run is recorded as ``failed``. An interrupt is recorded as
     ``aborted`` and raised unchanged. ``is_latest``: whether the name ``latest`` refers to this run.
+    ``group``: whose members may join it, besides its own user.
     """
     find_queue(scenario.queue.kind).require_programs(view.say)
     if are_changed(scenario):
@@ -49,7 +51,7 @@ def open_run(
     with start_reaper(token, record=folder.record, scratch=scratch):
         exposure = observer_options.exposure if observer_options else None
         processes = Supervisor(token, exposure.model_dump() if exposure else None, scratch=scratch)
-        run = Run(scenario, folder, recorder, processes, scratch, view, external_servers, observer_options)
+        run = Run(scenario, folder, recorder, processes, scratch, view, external_servers, observer_options, group)
         recorder.follow("processes", run.process_records)
         try:
             with ending_recorded(recorder, run.take_down, also_if_completed=True):

@@ -52,8 +52,11 @@ class Run:
         view: RunView,
         external_servers: ExternalServers | None = None,
         observer_options: ObserverOptions | None = None,
+        group: str | None = None,
     ) -> None:
-        """Start nothing yet. ``external_servers``: to run on; if None, the bench starts its own. ``observer_options``: observers, if any."""
+        """Start nothing yet. ``external_servers``: to run on; if None, the bench starts its own. ``observer_options``: observers, if any.
+        ``group``: whose members may join, besides this user.
+        """
         self.scenario = scenario
         self.folder = folder
         self.recorder = recorder
@@ -67,7 +70,7 @@ class Run:
         self._exited_unexpectedly: set[str] = set()
         self._show_at_s = 0.0
         self._injection_numbers: Counter[str] = Counter()
-        self._external_processes = ExternalProcesses(folder)
+        self._external_processes = ExternalProcesses(folder, group)
         self._external_servers = external_servers
         self._observer_options = observer_options or ObserverOptions()
         self._observers = Observers(self._observer_options, folder, scenario.labels, view.say)
@@ -168,7 +171,6 @@ class Run:
                 self.scenario,
                 self.recorder.record.queue,
                 self.cluster,
-                self._scratch,
                 expose=self._observer_options.exposure is not None,
             )
             self.view.say(self._external_processes.describe_how_to_join())
@@ -293,6 +295,7 @@ class Run:
             self._injections.undo_all()
         self._processes.stop_all()
         self._observers.stop(self._intervals())
+        self._external_processes.close()
         cleanup = self._journal.clean_up()
         self.is_restored = self.is_restored and not cleanup.remaining
         for sentence in cleanup.sentences:

@@ -125,7 +125,7 @@ def require_trusted(path: Path, trust: Trust = OWN_OR_ROOT) -> None:
     Nobody else can then replace it later either, so it can be used by its path.
     """
     real = path.resolve(strict=True)
-    parent = _open_folder(real.parent, trust) if real.parent != real else os.open("/", _OPEN_FOLDER)
+    parent = _open_folder(real.parent, trust, is_above=True) if real.parent != real else os.open("/", _OPEN_FOLDER)
     try:
         _require(trust, real, os.stat(real.name or ".", dir_fd=parent, follow_symlinks=False), _FILE | _FOLDER)
     finally:
@@ -146,8 +146,16 @@ def require_own_file(fd: int, path: Path) -> None:
     _require(OWN, path, os.fstat(fd), _FILE)
 
 
-def _open_folder(folder: Path, trust: Trust) -> int:
-    """Open each folder from the root on, the next in the one before, so that none can be exchanged in between."""
+def find_group(name: str) -> int:
+    """Return the number of a group; raises `KeyError` if there is none of that name."""
+    return grp.getgrnam(name).gr_gid
+
+
+def _open_folder(folder: Path, trust: Trust, *, is_above: bool = False) -> int:
+    """Open each folder from the root on, the next in the one before, so that none can be exchanged in between.
+
+    ``is_above``: the folder is not what is to be trusted, but contains it.
+    """
     absolute = folder.parent.resolve(strict=True) / folder.name
     fd = os.open("/", _OPEN_FOLDER)
     try:
@@ -161,7 +169,7 @@ def _open_folder(folder: Path, trust: Trust) -> int:
                 raise _refused(Path(*absolute.parts[: depth + 1]), error) from error
             os.close(fd)
             fd = inner
-        _require(trust, absolute, os.fstat(fd), _FOLDER)
+        _require(trust, absolute, os.fstat(fd), _FOLDER, is_above=is_above)
     except BaseException:
         os.close(fd)
         raise

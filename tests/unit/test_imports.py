@@ -116,6 +116,7 @@ ROOT_PACKAGES = {
         "stallbench.scenario.file",
         "stallbench.scenario.locust_bounds",
         "stallbench.scenario.model",
+        "stallbench.storage.private",
     },
     "schedulers": LIBRARY_OF_PROCESSES,
     "longrunners": LIBRARY_OF_PROCESSES | {"stallbench.injection.longrunner_issue", "stallbench.injection.record"},
