@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from stallbench.observe.lock_waits import LockWait, LockWaits, Session
+from stallbench.observe.subject import Remedy, Severity
+from stallbench.observe.wait_tree import WaitTree
 
 READER, ALTER = 1, 2
 WORKERS = (3, 4, 5)
@@ -49,3 +51,23 @@ def test_a_deadlock_has_no_head_and_does_not_end_the_search() -> None:
 
 def test_sessions_in_the_order_of_a_queue_are_no_deadlock() -> None:
     assert CHAIN.cycles == []
+
+
+def test_each_head_is_judged_by_the_waits_that_it_blocks() -> None:
+    waits = [
+        LockWait(session=3, waits_s=120.0, lock="a row", holders=(1,)),
+        LockWait(session=4, waits_s=5.0, lock="a row", holders=(2,)),
+    ]
+    tree = WaitTree(waits=LockWaits(waits), sessions={}, name_without_session=str)
+    first, second = tree.judge_heads("blocking", lambda head: [Remedy(statement=f"KILL {head};")], lambda session: Remedy())
+    assert (first.severity, second.severity) == (Severity.CRITICAL, Severity.WARNING)
+    assert first.sentence == "Session 1 blocks 1 session, the longest for 2 min."
+    assert second.sentence == "Session 2 blocks 1 session, the longest for 5.0 s."
+    assert (first.statement, second.statement) == ("KILL 1;", "KILL 2;")
+
+
+def test_of_more_sessions_than_were_read_the_count_is_a_lower_bound() -> None:
+    tree = WaitTree(waits=LockWaits([wait(2, holders=(1,))], is_complete=False), sessions={}, name_without_session=str)
+    (finding,) = tree.judge_heads("blocking", lambda head: [Remedy()], lambda session: Remedy())
+    assert "blocks at least 1 session, " in finding.sentence
+    assert tree.count().startswith("At least 1 session waits for a lock")
