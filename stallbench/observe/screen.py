@@ -179,14 +179,18 @@ def _statement(text: str) -> Text:
 
 def _section(section: Section) -> RenderableType:
     parts: list[RenderableType] = [Text(section.title, style="bold")]
+    columns = section.columns[:-1] if section.has_statements else section.columns
     if section.rows:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True, header_style="dim")
-        for number, column in enumerate(section.columns):
+        for number, column in enumerate(columns):
             values = [row[number] for row in section.rows]
             table.add_column(column, justify="right" if _are_figures(values) else "left", overflow="fold")
         for row in section.rows:
-            table.add_row(*(Text(value) for value in row))
+            table.add_row(*(Text(value) for value in row[: len(columns)]))
         parts.append(table)
+    if section.has_statements:
+        for row in section.rows:
+            parts += [Padding(Text(f"To end {row[0]}:", style="dim"), (0, 0, 0, 2), expand=False), _statement(row[-1])]
     parts += [Padding(Text(sentence), (0, 0, 0, 2), expand=False) for sentence in section.sentences]
     return Group(*parts)
 

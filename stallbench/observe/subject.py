@@ -12,6 +12,9 @@ from typing import Any, ClassVar
 from stallbench.observe.lock_waits import LockWaits
 from stallbench.visible_text import make_visible
 
+HORIZON = "horizon"
+"""Name of the subject that describes the holders of the horizon, before other subjects name them."""
+
 
 class Severity(IntEnum):
     """How urgent a finding is. The report shows the lowest number first."""
@@ -83,6 +86,8 @@ class Section:
     """Below the table, or in its place."""
     summary: tuple[str, ...] = ()
     """What a report of the findings alone has of it, in a line each."""
+    has_statements: bool = False
+    """Whether the last column has statements, which no report breaks."""
     says_nothing: bool = False
     """Whether it says only that nothing is there, or far off: no report shows it."""
     findings: tuple[Finding, ...] = ()
@@ -125,6 +130,8 @@ class Known:
     """Who waits for whom."""
     holder: str = ""
     """The oldest holder of the horizon, if it has held it for long."""
+    described: dict[str, frozenset[int]] = field(default_factory=dict)
+    """The process ids of the sessions that the findings of each subject describe, by its name: others only name them."""
     holder_statement: str = ""
     """The statement that ends it; empty if it is not known what to end."""
     queue_oids: Sequence[int] = ()

@@ -45,6 +45,8 @@ class WaitTree:
     sessions: Mapping[int, DescribedSession]
     name_without_session: Callable[[str], str]
     """Of a prepared transaction: its name in a sentence."""
+    described: frozenset[int] = frozenset()
+    """The sessions that another finding describes: one of a head only names them."""
 
     def describe(self, key: Session) -> str:
         """Return what an engineer knows a session or a prepared transaction by."""
@@ -118,7 +120,9 @@ class WaitTree:
         self, subject: str, head: Session, ways: Sequence[Remedy], cancel: Callable[[int], Remedy], because: str
     ) -> Finding:
         blocked = self.waits.find_blocked(head)
-        session = self.sessions.get(head) if isinstance(head, int) else None
+        is_described = head in self.described
+        name = f"session {head}" if is_described else self.describe(head)
+        session = self.sessions.get(head) if isinstance(head, int) and not is_described else None
         doing = f" It is {session.doing}." if session and session.doing else ""
         key = self.find_advisory_key(head)
         held = f" It holds advisory lock {key}." if key else ""
@@ -129,7 +133,7 @@ class WaitTree:
             severity=judge_wait(blocked),
             subject=subject,
             about=str(head),
-            sentence=f"{capitalize_first(self.describe(head))} blocks {self._count_blocked(head)}, the longest for {format_age(longest_s(blocked))}."
+            sentence=f"{capitalize_first(name)} blocks {self._count_blocked(head)}, the longest for {format_age(longest_s(blocked))}."
             f"{held}{doing}{self._name_other_heads(head)}",
             because=because,
             statement=remedy.statement,

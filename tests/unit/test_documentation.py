@@ -20,7 +20,7 @@ PAGES = sorted(
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "reports" / "sample").glob("*.md"))
 )
 
-FOLDERS = "stallbench|tests|scenarios|producers|workers|schedulers|longrunners|dashboards|benchmarks|docs"
+FOLDERS = "stallbench|tests|scenarios|producers|workers|schedulers|longrunners|dashboards|benchmarks|tools|docs"
 
 
 def without_diffs(text: str) -> str:

@@ -9,7 +9,18 @@ from pathlib import Path
 from stallbench import PROJECT
 
 MOST_LINES = 300
-FOLDERS = ("benchmarks", "dashboards", "libraries", "longrunners", "producers", "schedulers", "stallbench", "tests", "workers")
+FOLDERS = (
+    "benchmarks",
+    "dashboards",
+    "libraries",
+    "longrunners",
+    "producers",
+    "schedulers",
+    "stallbench",
+    "tests",
+    "tools",
+    "workers",
+)
 
 
 def find_long_files(paths: Iterable[Path]) -> dict[str, int]:

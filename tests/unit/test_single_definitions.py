@@ -12,7 +12,7 @@ from stallbench.records.final_snapshot import format_snapshot, read_claimed
 
 SOURCES = [
     path
-    for folder in ("stallbench", "producers", "workers", "schedulers", "longrunners", "benchmarks")
+    for folder in ("stallbench", "producers", "workers", "schedulers", "longrunners", "benchmarks", "tools")
     for path in sorted((PROJECT / folder).rglob("*.py"))
 ]
 NOT_ABOUT_NANOSECONDS = {

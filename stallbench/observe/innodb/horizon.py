@@ -63,6 +63,7 @@ class InnoDBHorizonSubject(Subject):
             title="Who holds purge back",
             columns=("session", "since", "age", "view, transactions ago", "state", "statement that ends it") if rows else (),
             rows=rows,
+            has_statements=True,
             sentences=(
                 _count_others(len(found) - len(holding), len(holding)),
                 f"History list: {format_count(length)} transactions whose old row versions are not purged{growth}.",

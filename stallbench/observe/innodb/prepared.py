@@ -71,6 +71,7 @@ class InnoDBPreparedSubject(Subject):
         return Section(
             title="Prepared XA transactions",
             columns=("transaction", "statement that ends it"),
+            has_statements=True,
             rows=tuple((one.name, f"XA ROLLBACK {one.xid};") for one in prepared[:_MOST_SHOWN]),
             findings=(_judge(detached, prepared, self.name),),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,7 @@ from stallbench.observe.postgres.sessions import (
     read_sessions,
     statement_to_cancel,
 )
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
+from stallbench.observe.subject import HORIZON, Finding, Look, Remedy, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S
 from stallbench.observe.wait_tree import MOST_SHOWN, WaitTree, judge_wait, longest_s
 
@@ -43,7 +44,7 @@ class BlockingSubject(Subject):
         deadlocks, reset_s = look.server.execute(_COUNTS).fetchone() or (0, None)
         waits = look.known.lock_waits
         sessions = read_sessions(look.server, [one for one in (*waits.heads, *waits.by_session) if isinstance(one, int)])
-        tree = _make_tree(waits, sessions)
+        tree = replace(_make_tree(waits, sessions), described=look.known.described.get(HORIZON, frozenset()))
         rows = tuple(islice(tree.list_rows(), MOST_SHOWN))
         findings = tree.judge_heads(
             self.name,

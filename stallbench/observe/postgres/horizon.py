@@ -13,7 +13,7 @@ from stallbench.observe.postgres.blocking import describe_session, end_head
 from stallbench.observe.postgres.session import APPLICATION
 from stallbench.observe.postgres.sessions import SessionDetails, end_prepared, end_session, read_sessions
 from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots, statement_to_drop
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
+from stallbench.observe.subject import HORIZON, Finding, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, MANY_XIDS, VERY_LONG_TRANSACTION_S
 
 _MOST_SHOWN = 6
@@ -39,7 +39,7 @@ class PreparedTransaction:
 class HorizonSubject(Subject):
     """Reads every holder on the server, and, behind a replica's feedback, on the replicas whose addresses were given."""
 
-    name = "horizon"
+    name = HORIZON
     what = "who holds the horizon"
     position = 10
 
@@ -59,10 +59,13 @@ class HorizonSubject(Subject):
         holding = [one for one in shown if not one.catalog_only and not (one.kind == "slot" and one.key in restarting)]
         oldest = next((one for one in holding if _is_long(one)), None)
         if oldest:
-            look.known.holder = _describe(oldest, details, prepared)
+            look.known.holder = _describe(oldest, {}, prepared)
             cause = causes.get(oldest.key)
             own = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
             look.known.holder_statement = cause.remedy.statement if cause else own
+        judged = [(rank, one) for rank, one in enumerate(holding) if _is_long(one) or one.kind == "prepared"]
+        described = [one.pid for _, one in judged if one.kind == "backend" and not one.via and one.key in details]
+        look.known.described[self.name] = frozenset(pid for pid in described if pid is not None)
         rows = [
             (
                 _describe(one, details, prepared),
@@ -84,11 +87,8 @@ class HorizonSubject(Subject):
             rows=tuple(rows),
             sentences=(f"and {more} more",) if more else () if rows else (f"No transaction{seen} is older than a second.",),
             says_nothing=not rows,
-            findings=tuple(
-                judge_holder(one, details, prepared, rank, causes.get(one.key))
-                for rank, one in enumerate(holding)
-                if _is_long(one) or one.kind == "prepared"
-            ),
+            has_statements=True,
+            findings=tuple(judge_holder(one, details, prepared, rank, causes.get(one.key)) for rank, one in judged),
             unseen=_name_unseen(shown),
         )
 

@@ -1,0 +1,1 @@
+"""Tools that only this repository needs: generators of its pages."""
