@@ -18,12 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from stallbench.console import VisibleConsole
-from stallbench.observe.formatting import capitalize_first, format_age
+from stallbench.observe.formatting import capitalize_first, format_age, format_plural
 from stallbench.observe.observer import Observation
 from stallbench.observe.subject import Finding, Section, Severity, Unseen
 
 _STYLES = {Severity.CRITICAL: "bold white on red", Severity.WARNING: "bold black on yellow", Severity.NOTE: "bold black on cyan"}
 _WIDTH_OF_FILES = 160
+_MOST_SUMMARIZED = 5
 _NAME_WIDTH = max(len(severity.name) for severity in Severity)
 _INDENTATION = _NAME_WIDTH + 3
 _REST = "All figures (holders of the horizon, tables, locks, statements, replication, connections): add --all."
@@ -104,7 +105,13 @@ def render(observation: Observation, *, shows_all: bool = False) -> RenderableTy
     if observation.gone:
         gone = Text.assemble((" GONE ", _STYLES[Severity.CRITICAL]), f" The server cannot be read: {observation.gone}")
         return Group(*parts, Text(), gone)
-    parts += [*(Text(line) for section in observation.sections for line in section.summary), Text()]
+    summaries = [line for section in observation.sections for line in section.summary]
+    more = len(summaries) - _MOST_SUMMARIZED
+    parts += [
+        *map(Text, summaries[:_MOST_SUMMARIZED]),
+        *([Text(f"and {format_plural(more, 'more queue')}")] if more > 0 else []),
+        Text(),
+    ]
     unseen = [one for one in observation.unseen if one.could_change_the_answer or shows_all]
     if not observation.findings:
         parts += [_nothing_found(unseen), Text()]

@@ -29,7 +29,6 @@ _CHECKS_POLICIES = "check_enable_rls"
 TOO_LONG = "the count took too long"
 DROPPED = "the table was dropped"
 NO_TIME = f"a reading counts for at most {_COUNTING_S:.0f} s, and the next one continues"
-_MOST_SUMMARIZED = 5
 _BEHIND_S = 60.0
 _FAR_BEHIND_S = 600.0
 
@@ -126,7 +125,7 @@ class QueuesSubject(Subject):
             columns=("queue", "ready", "change", "oldest ready", "running", "longest", "overdue for rescue") if rows else (),
             rows=tuple(rows[table.name] for table in self.tables if table.name in rows),
             sentences=sentences,
-            summary=_shorten_list([lines[table.name] for table in self.tables if table.name in lines]),
+            summary=tuple(lines[table.name] for table in self.tables if table.name in lines),
             findings=tuple(findings),
             unseen=tuple(unseen),
         )
@@ -300,11 +299,6 @@ def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
         why=counts.why_not + (f", more than {COUNT_TIMEOUT_MS} ms" if counts.why_not == TOO_LONG else ""),
         remedy=counts.remedy,
     )
-
-
-def _shorten_list(lines: Sequence[str]) -> tuple[str, ...]:
-    left = len(lines) - _MOST_SUMMARIZED
-    return (*lines[:_MOST_SUMMARIZED], *([f"and {format_plural(left, 'more queue')}"] if left > 0 else []))
 
 
 def _at_least(count: int | None, limit: int) -> str:
