@@ -100,14 +100,19 @@ class Section:
         return section
 
 
-def _in_lines(value: object) -> object:
+_OF_SQL = ("statement", "remedy")
+_NO_SQL = "not to be copied: a name in it has hidden characters, which SQL of this server cannot write by number"
+
+
+def _in_lines(value: object, field_name: str = "") -> object:
     if isinstance(value, str):
-        return make_visible(value, in_one_line=True)
+        visible = make_visible(value, in_one_line=True)
+        return f"{visible} ({_NO_SQL})" if field_name in _OF_SQL and visible != value else visible
     if isinstance(value, tuple):
         return tuple(_in_lines(one) for one in value)
     if is_dataclass(value) and not isinstance(value, type):
-        visible: dict[str, Any] = {each.name: _in_lines(getattr(value, each.name)) for each in fields(value)}
-        return replace(value, **visible)
+        lines: dict[str, Any] = {each.name: _in_lines(getattr(value, each.name), each.name) for each in fields(value)}
+        return replace(value, **lines)
     return value
 
 

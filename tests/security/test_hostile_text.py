@@ -27,7 +27,7 @@ from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn, TestDatabase
-from tests.integration.observed import observer_of
+from tests.integration.observed import innodb_observer_of, observer_of, section_of
 from tests.security.hidden import find_hidden, hidden_in_files
 from tests.waiting import wait_for
 
@@ -300,3 +300,7 @@ def test_a_report_of_mariadb_has_nothing_hidden(hostile_mariadb: Endpoint) -> No
     assert find_hidden(ended.stdout + ended.stderr) == []
     assert r"jobs\x1b[2J\x07\u202e\u200b" in ended.stdout
     assert r"us\x1b[1A\u202e" in ended.stdout
+    with innodb_observer_of(hostile_mariadb.model_copy(update={"user": "reader"}), tables=(table,)) as observer:
+        observation = observer.look()
+    (queue,) = section_of(observation, "Queues").rows
+    assert queue[1] == "2"  # counted by the name that the server has

@@ -9,6 +9,7 @@ import pymysql
 from stallbench.observe.formatting import format_age, format_plural, format_since
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
+from stallbench.visible_text import raw_of
 
 # A session's own transaction, prepared or not, has the session's number.
 _WITHOUT_SESSION = """
@@ -112,5 +113,5 @@ def _judge(detached: list[tuple[float, int, int]], prepared: list[PreparedXA], s
 
 
 def _quote_user(user: str) -> str:
-    name, _, host = user.partition("@")
+    name, _, host = raw_of(user).partition("@")
     return f"'{name}'@'{host}'"

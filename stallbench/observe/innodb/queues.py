@@ -18,6 +18,7 @@ from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING, J
 from stallbench.observe.postgres.queues import DROPPED, REFUSED, TOO_LONG, QueuesSubject
 from stallbench.observe.postgres.recognition import QueueTable, recognise
 from stallbench.observe.subject import Look, Unseen
+from stallbench.visible_text import raw_of
 
 _COLUMNS = """
 SELECT table_schema, table_name, lower(column_name) FROM information_schema.columns
@@ -125,14 +126,14 @@ class InnoDBQueuesSubject(QueuesSubject):
                 is_readable=True,
                 leaves=(),
                 # The collectors look in the connected database, and must not find another table of the same name there.
-                leaf_names=(table if schema == look.known.database else f"{schema}.{table}",),
+                leaf_names=(raw_of(table) if schema == look.known.database else f"{raw_of(schema)}.{raw_of(table)}",),
             )
             for (schema, table), names in sorted(columns.items())
         ]
 
 
 def _quote(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    return f"`{raw_of(name).replace('`', '``')}`"
 
 
 def _unquote(name: str) -> str:

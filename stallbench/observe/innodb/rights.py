@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from stallbench.observe.subject import Look, Section, Subject, Unseen
+from stallbench.visible_text import raw_of
 
 KNOWN_VERSIONS = {"MariaDB": ((10, 6), (11, 8)), "MySQL": ((8, 0), (9, 7))}
 """The oldest and the newest for which the queries were written; `stallbench observe` was tested on a part of them (docs/observe.md)."""
@@ -25,7 +26,7 @@ class InnoDBRightsSubject(Subject):
         ((user, database, version, counts, read_only),) = look.server.fetch(_SERVER)
         ((_, up_s),) = look.server.fetch(_UP)
         known = look.known
-        known.user, known.database, known.version = str(user), str(database), str(version)
+        known.user, known.database, known.version = user, database, str(version)
         known.is_replica, known.up_s = bool(read_only), float(up_s)
         unseen = []
         known.sees_all = any(_shows_all_sessions(str(grant)) for (grant,) in look.server.fetch("SHOW GRANTS"))
@@ -53,7 +54,7 @@ class InnoDBRightsSubject(Subject):
 
 def quote_account(user: str) -> str:
     """Return what ``current_user()`` has returned, ``reader@%``, as GRANT needs it."""
-    name, _, host = user.partition("@")
+    name, _, host = raw_of(user).partition("@")
     return f"'{name}'@'{host}'"
 
 
