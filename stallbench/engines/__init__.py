@@ -11,6 +11,7 @@ from functools import cache
 
 from stallbench.engines.driver import Driver
 from stallbench.engines.traits import ENGINES, SERVER_ENGINES, Engine, EngineTraits
+from stallbench.visible_text import make_visible
 
 __all__ = ["ENGINES", "SERVER_ENGINES", "Driver", "Engine", "EngineTraits", "describe_error", "driver_of", "loaded_errors"]
 
@@ -30,7 +31,7 @@ def loaded_errors() -> tuple[type[Exception], ...]:
 def describe_error(error: Exception) -> str:
     """Return an error in one line; one of `loaded_errors` as its driver describes it, because the text of some libraries is a raw tuple."""
     driver = next((driver for driver in _list_loaded() if isinstance(error, driver.errors)), None)
-    return driver.describe(error) if driver else str(error).strip() or type(error).__name__
+    return driver.describe(error) if driver else make_visible(str(error).strip()) or type(error).__name__
 
 
 def _list_loaded() -> list[Driver]:

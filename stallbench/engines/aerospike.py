@@ -8,6 +8,7 @@ from typing import Any
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
 from stallbench.records.endpoint import Endpoint
+from stallbench.visible_text import make_visible
 
 try:
     from aerospike import exception
@@ -78,7 +79,8 @@ class AerospikeDriver(Driver):
 
     def describe(self, error: Exception) -> str:
         """Return the message without its position in the client's source."""
-        return str(getattr(error, "msg", None) or super().describe(error))
+        words = getattr(error, "msg", None)
+        return make_visible(str(words), in_one_line=True) if words else super().describe(error)
 
     def _connect(self, endpoint: Endpoint, timeout_s: float) -> AerospikeConnection:
         policy = {"total_timeout": int(timeout_s * 1000), "max_retries": 0}

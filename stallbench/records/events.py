@@ -17,6 +17,7 @@ from typing import NamedTuple, Self, get_type_hints
 
 from stallbench.records.lines import REPLACED_IN_VALUES, read_whole_lines
 from stallbench.storage.private import UntrustedError, require_own_file
+from stallbench.visible_text import make_visible
 
 
 class Event(StrEnum):
@@ -183,7 +184,7 @@ class EventLog:
         that is not recorded.
         """
         if detail:
-            detail = detail[:_DETAIL_LIMIT].translate(REPLACED_IN_VALUES)
+            detail = make_visible(detail[:_DETAIL_LIMIT].translate(REPLACED_IN_VALUES), in_one_line=True)
         line = (
             f"{time.time_ns()},{time.monotonic_ns()},{self._process},{event},"
             f"{'' if job_id is None else job_id},{'' if attempt is None else attempt},"
