@@ -26,8 +26,6 @@ class LockWait:
     """What it waits for, in words."""
     statement: str = ""
     """With which it waits, if the server says it here."""
-    user: str = ""
-    """Whose session it is, if the server says it here."""
     holders: tuple[Session, ...] = ()
     """Who holds the lock."""
     ahead: tuple[Session, ...] = ()

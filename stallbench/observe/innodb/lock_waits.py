@@ -103,7 +103,6 @@ def _make_wait(server: Any, wait: MetadataWait, blockers: Blockers | None) -> Lo
         waits_s=wait.waits_s,
         lock=f"the lock {key or 'of GET_LOCK'}" if wait.is_user_lock else wait.state.removeprefix("Waiting for "),
         statement=wait.statement,
-        user=wait.user,
         holders=_name_sessions(holders),
         ahead=_name_sessions(ahead),
         advisory=key,
