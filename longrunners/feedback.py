@@ -10,6 +10,7 @@ from psycopg.pq import ExecStatus
 
 from longrunners.postgres_longrunner import Connection
 from stallbench.engines.driver import CONNECT_TIMEOUT_S
+from stallbench.engines.postgres import address
 from stallbench.processes.role import CannotContinueError
 from stallbench.records.endpoint import Endpoint
 from stallbench.waiting import wait_until
@@ -33,11 +34,7 @@ def send_feedback(endpoint: Endpoint, application_name: str, slot: str, connecti
     assert row is not None
     full_xmin, position = int(row[0]), str(row[1])
     with psycopg.connect(
-        host=endpoint.host,
-        port=endpoint.port,
-        dbname=endpoint.database,
-        user=endpoint.user,
-        password=endpoint.password.get_secret_value(),
+        **address(endpoint),
         application_name=application_name,
         connect_timeout=CONNECT_TIMEOUT_S,
         replication="database",

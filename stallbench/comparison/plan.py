@@ -18,7 +18,7 @@ from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.scenario.validation.issue import show_value
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 ALL_LIBRARIES = "all"
 """In place of names: every library that can run the scenario."""

@@ -6,12 +6,14 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlencode
 
 import pymysql
-from pymysql.constants import FIELD_TYPE
+from pymysql.constants import CR, FIELD_TYPE
 from pymysql.converters import conversions, escape_string
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
+from stallbench.engines.mysql_encryption import read_encryption
 from stallbench.records.endpoint import Endpoint
 from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import VisibleText, make_visible, read_text
@@ -108,7 +110,7 @@ class MySQLDriver(Driver):
         return make_visible(" ".join(str(error.args[1]).split()), in_one_line=True)
 
     def _connect(self, endpoint: Endpoint, name: str, **options: Any) -> pymysql.Connection:
-        return pymysql.connect(
+        connection = pymysql.connect(
             host=endpoint.host,
             port=endpoint.port,
             database=endpoint.database,
@@ -118,8 +120,26 @@ class MySQLDriver(Driver):
             autocommit=True,
             connect_timeout=CONNECT_TIMEOUT_S,
             program_name=f"stallbench:{name}",
+            defer_connect=bool(endpoint.proxy_host),
+            **read_encryption(f"the address of {endpoint.host}", urlencode(endpoint.parameters)).options,
             **options,
         )
+        if endpoint.proxy_host:  # the certificate is still the server's
+            connection.connect(_reach(endpoint))
+        return connection
+
+
+def _reach(endpoint: Endpoint) -> socket.socket:
+    """Connect to the proxy in front of a server, as PyMySQL connects to a server."""
+    try:
+        reached = socket.create_connection((endpoint.proxy_host, endpoint.port), CONNECT_TIMEOUT_S)
+    except OSError as error:
+        raise pymysql.OperationalError(
+            CR.CR_CONN_HOST_ERROR, f"Can't connect to MySQL server on {endpoint.proxy_host!r} ({error})"
+        ) from error
+    reached.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    reached.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return reached
 
 
 DRIVER = MySQLDriver()

@@ -41,11 +41,7 @@ def connect(endpoint: Endpoint, name: str) -> Connection:
     the server cannot be reached within `CONNECT_TIMEOUT_S`.
     """
     connection = psycopg.connect(
-        host=endpoint.host,
-        port=endpoint.port,
-        dbname=endpoint.database,
-        user=endpoint.user,
-        password=endpoint.password.get_secret_value(),
+        **address(endpoint),
         application_name=f"stallbench:{name}",
         connect_timeout=CONNECT_TIMEOUT_S,
         autocommit=True,
@@ -58,6 +54,24 @@ def connect(endpoint: Endpoint, name: str) -> Connection:
     for kind in ("json", "jsonb"):
         connection.adapters.register_loader(kind, _AnyTextLoader if has_no_encoding else TextLoader)
     return connection
+
+
+def address(endpoint: Endpoint) -> dict[str, Any]:
+    """Return what libpq needs to reach a server: through a proxy it still checks that the certificate is the server's."""
+    proxy = (
+        {"hostaddr": socket.getaddrinfo(endpoint.proxy_host, endpoint.port, type=socket.SOCK_STREAM)[0][4][0]}
+        if endpoint.proxy_host
+        else {}
+    )
+    return {
+        "host": endpoint.host,
+        **proxy,
+        "port": endpoint.port,
+        "dbname": endpoint.database,
+        "user": endpoint.user,
+        "password": endpoint.password.get_secret_value(),
+        **endpoint.parameters,
+    }
 
 
 class _AnyTextLoader(TextLoader):

@@ -8,15 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pydantic import SecretStr
 
 from stallbench.engines import ENGINES, Engine
+from stallbench.engines.libpq import read_parameters
+from stallbench.engines.mysql_encryption import read_encryption
 from stallbench.errors import BadInputError
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint, has_password
 from stallbench.scenario.database import Database
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 _SCHEMES: Mapping[str, tuple[Engine, int]] = {
     "postgresql": ("postgres", 5432),
@@ -106,7 +108,7 @@ def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, dat
     if found_engine != engine:
         raise BadInputError(f"--dsn {name}: is {ENGINES[found_engine].title}; the scenario runs on {ENGINES[engine].title}")
     named = unquote(parts.path.removeprefix("/"))
-    if not named or (not parts.username and engine not in _ANY_USER) or not parts.hostname or parts.query or parts.fragment:
+    if not named or (not parts.username and engine not in _ANY_USER) or not parts.hostname or parts.fragment:
         raise BadInputError(f"--dsn {name}: {_FORM}")
     if named != database:
         repeated = f"--database says {database!r}" if database else "--database is not given"
@@ -120,7 +122,19 @@ def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, dat
         database=named,
         user=unquote(parts.username or ""),
         password=SecretStr(os.environ.get(PASSWORD_VARIABLE, "")),
+        parameters=_read_parameters(f"--dsn {name}", engine, parts.query),
     )
+
+
+def _read_parameters(where: str, engine: Engine, query: str) -> dict[str, str]:
+    """Return what an address says after ``?``; raises `BadInputError`."""
+    if engine != "postgres":
+        read_encryption(where, query)
+        return dict(parse_qsl(query, keep_blank_values=True))
+    given = parse_qsl(query, keep_blank_values=True)
+    if len(dict(given)) < len(given):
+        raise BadInputError(f"{where}: a parameter is given twice")
+    return read_parameters(where, dict(given))
 
 
 def _read_toxiproxy(url: str) -> tuple[str, int]:

@@ -179,4 +179,6 @@ def _put_behind_proxy(toxiproxy: ToxiproxyServer, name: str, endpoint: Endpoint,
         if toxiproxy.process is None:
             journal.record_created_proxy(name)
         port = toxiproxy.add_proxy(name, endpoint.port, endpoint.host)
+    if endpoint.parameters:  # the server's own name stays, because its certificate is checked against that
+        return endpoint.model_copy(update={"proxy_host": toxiproxy.host, "port": port})
     return endpoint.model_copy(update={"host": toxiproxy.host, "port": port})

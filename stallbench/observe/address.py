@@ -2,7 +2,7 @@
 
 A PostgreSQL address is libpq's, a URI or ``host=.. dbname=..``. What it leaves out comes from where psql takes it: PGHOST, PGUSER, the password file
 (~/.pgpass). Parameters about encryption are handed to libpq by its environment variables, which every process of the observation inherits. Those of an
-address of MariaDB or MySQL are read by `stallbench.observe.innodb.encryption`.
+address of MariaDB or MySQL are read by `stallbench.engines.mysql_encryption`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
+from stallbench.engines.libpq import PARAMETERS, read_parameter
+from stallbench.engines.mysql_encryption import Encryption, read_encryption
 from stallbench.errors import BadInputError
-from stallbench.observe.innodb.encryption import Encryption, read_encryption
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint, has_password
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 PRIMARY = "primary"
 _POSTGRES = ("postgresql", "postgres")
@@ -28,22 +29,8 @@ _LAST_PORT = 65535
 _FORM = "expected SCHEME://USER@HOST:PORT/DATABASE with SCHEME postgresql, mariadb or mysql"
 _PORTS = {"postgres": 5432, "mariadb": 3306, "mysql": 3306}
 _FROM_ENVIRONMENT = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE", "user": "PGUSER"}
-_PARAMETERS = {
-    "sslmode": "PGSSLMODE",
-    "sslrootcert": "PGSSLROOTCERT",
-    "sslcert": "PGSSLCERT",
-    "sslkey": "PGSSLKEY",
-    "sslcrl": "PGSSLCRL",
-    "channel_binding": "PGCHANNELBINDING",
-    "gssencmode": "PGGSSENCMODE",
-    "krbsrvname": "PGKRBSRVNAME",
-    "passfile": "PGPASSFILE",
-    "connect_timeout": "",
-    "application_name": "",
-}
+_PARAMETERS = {**PARAMETERS, "passfile": "PGPASSFILE", "connect_timeout": "", "application_name": ""}
 """What else an address may have, and the variable by which libpq takes it; without one it is the bench's own choice."""
-_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-"""Of libpq."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,17 +100,9 @@ def _read_postgres(name: str, url: str) -> Endpoint:
     if "password" in given:
         raise _password_issue(name, "PGPASSWORD")
     for key in [key for key in given if key not in _FROM_ENVIRONMENT]:
-        if key not in _PARAMETERS:
-            raise BadInputError(
-                f"--dsn {name}: parameter {key} is not supported; expected one of {', '.join(_PARAMETERS)}{did_you_mean(key, _PARAMETERS)}"
-            )
-        variable, value = _PARAMETERS[key], given.pop(key)
-        if key == "sslmode" and value not in _SSL_MODES:
-            raise BadInputError(
-                f"--dsn {name}: sslmode is {value!r}; expected one of {', '.join(_SSL_MODES)}{did_you_mean(value, _SSL_MODES)}"
-            )
-        if variable and os.environ.setdefault(variable, value) != value:
-            raise BadInputError(f"--dsn {name}: {key} is {value}, and {variable} is {os.environ[variable]}; give one of the two")
+        value = given.pop(key)
+        if variable := read_parameter(f"--dsn {name}", key, value, _PARAMETERS):
+            os.environ[variable] = value
     values = {key: given.get(key) or os.environ.get(variable, "") for key, variable in _FROM_ENVIRONMENT.items()}
     port = values["port"] or str(_PORTS["postgres"])
     if not port.isdecimal() or "," in values["host"]:

@@ -64,6 +64,8 @@ _AT_START_ON_ONE_MACHINE = {
     # A pipeline takes seconds, so it needs no web server.
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
+    # Other users of the machine can reach these ports, and Java would deserialise what they send. Spark generates the secret in its own memory.
+    "spark.authenticate": "true",
     "spark.sql.catalogImplementation": "in-memory",
     # Hadoop's other file system for local files writes a checksum beside each file, and starts a process to set the permissions of both.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",

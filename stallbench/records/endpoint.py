@@ -27,8 +27,20 @@ class Endpoint(BaseModel):
     database: str
     user: str
     prepared_statements: bool = Field(default=True, description="whether clients prepare statements by name, where queues do")
+    proxy_host: str = Field(
+        default="",
+        description="where to connect to instead of `host`: a proxy in front of the server, whose certificate is for `host`",
+    )
+    parameters: dict[str, str] = Field(
+        default={}, description="what the user's address and libpq's environment say about the connection, as of encryption"
+    )
     second: Endpoint | None = Field(default=None, description="the server beside it, for queues that need two")
     password: SecretStr = Field(default=SecretStr(""), description="never printed: `str` and `repr` show asterisks")
+
+    @property
+    def reached_at(self) -> str:
+        """The host to connect to: that of the proxy, if there is one, or of the server."""
+        return self.proxy_host or self.host
 
     def with_password(self) -> dict[str, object]:
         """Return the document with the password readable, for a process's standard input and nothing else."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from stallbench.errors import BadInputError
 from stallbench.measures import metric_names
 from stallbench.regression.baseline_file import Kind
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 DEFAULT_PERCENT = 20.0
 SUSTAINED_RATE = "sustained_rate"

@@ -11,7 +11,7 @@ from stallbench.measures import measure_of, metric_names, split_metric
 from stallbench.records.events import parse_error
 from stallbench.scenario.section import Section, Text, issue
 from stallbench.scenario.validation.issue import show_value
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 
 def require_metric(metric: str) -> str:

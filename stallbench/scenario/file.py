@@ -19,7 +19,7 @@ from stallbench.scenario.toml import ScenarioError, read_toml, show_path
 from stallbench.scenario.validation.comparison import find_overlay_issues
 from stallbench.scenario.validation.issue import ValidationIssue, show_value
 from stallbench.scenario.validation.scenario import find_issues, prepare_answers
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 __all__ = [
     "ScenarioError",

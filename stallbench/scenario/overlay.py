@@ -24,7 +24,7 @@ from typing import Any
 from stallbench.engines import ENGINES
 from stallbench.scenario.toml import TOO_DEEP, is_too_deep
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_value, show_value
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 _OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}
 _SETTINGS = ("settings", "replica_settings")

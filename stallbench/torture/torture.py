@@ -30,9 +30,9 @@ from stallbench.run.view import RunView
 from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.toml import show_path
-from stallbench.scenario.validation.suggestion import did_you_mean
 from stallbench.shell_command import format_shell_command
 from stallbench.storage.atomic_file import replace_file
+from stallbench.suggestion import did_you_mean
 from stallbench.torture.judgement import judge_run
 from stallbench.torture.outcome import TortureOutcome
 from stallbench.torture.plan import ACTIONS, LONGEST_EXPIRY_S, Trial, find_phase, list_trials, name_phases, write_scenario

@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
 visible_text
-errors console python_command shell_command
+errors console python_command shell_command suggestion
 storage
 waiting discovery injection.record injection.longrunner_issue processes.parent_death
 records
@@ -37,7 +37,7 @@ scenario.duration scenario.load_bounds
 injection.job_faults
 injection.crashes
 collectors maintenance
-scenario.section scenario.validation.issue scenario.validation.suggestion
+scenario.section scenario.validation.issue
 scenario.choices scenario.database scenario.expectation
 scenario.sections
 scenario.model

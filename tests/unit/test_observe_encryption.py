@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.engines.mysql_encryption import Encryption, read_encryption
 from stallbench.errors import BadInputError
 from stallbench.observe.address import read_addresses
-from stallbench.observe.innodb.encryption import Encryption, read_encryption
 from tests.certificates import make_certificates
 
 

@@ -10,9 +10,9 @@ from pymysql.cursors import Cursor
 
 from stallbench.engines.error_kinds import MYSQL_SESSION_ENDED_CODES
 from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, VISIBLE_TEXT, set_if_known
+from stallbench.engines.mysql_encryption import Encryption
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
-from stallbench.observe.innodb.encryption import Encryption
 from stallbench.observe.innodb.own_statements import Signature, sign
 from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.server_time import MARK, ServerTime

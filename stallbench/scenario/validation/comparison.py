@@ -12,7 +12,7 @@ from stallbench.scenario.model import CONTROL
 from stallbench.scenario.validation.content import Content, as_items, as_table
 from stallbench.scenario.validation.expectations import find_named_phase_issues
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 _PATH: KeyPath = ("comparison",)
 _JUDGED_BY: KeyPath = ("judged_by",)

@@ -11,7 +11,7 @@ from stallbench.libraries.definition import PERIODIC
 from stallbench.measures import WHOLE_RUN
 from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 _OF_PERIODIC_JOBS = "fired."
 

@@ -9,6 +9,7 @@ from stallbench.external.addresses import ExternalServers
 from stallbench.faults import find_faults
 from stallbench.maintenance import find_maintenance_kinds
 from stallbench.queues import find_queue
+from stallbench.queues.library_queue import LibraryQueue
 from stallbench.scenario.chaos import list_possible_faults
 from stallbench.scenario.model import Scenario
 
@@ -36,6 +37,13 @@ def _find_issues(scenario: Scenario, servers: ExternalServers) -> Iterator[str]:
     second = find_queue(scenario.queue.kind).second_engine
     if second is not None:
         yield f"queue.kind: {scenario.queue.kind} also needs a {second} server, which the bench starts only beside its own servers; leave out --dsn"
+    if any(endpoint.parameters for endpoint in servers.servers.values()):
+        queue = find_queue(scenario.queue.kind)
+        if issubclass(queue, LibraryQueue):
+            yield (
+                f"queue.kind: {scenario.queue.kind} connects by a driver of its own, to which the bench cannot pass the parameters of --dsn or libpq's "
+                "environment (PGSSLMODE, ..): it would connect without what they demand; leave them out, or choose a queue of the bench"
+            )
     kinds = find_faults()
     for index, phase in enumerate(scenario.phases):
         for within, choice in list_possible_faults(phase):

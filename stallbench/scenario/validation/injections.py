@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from stallbench.scenario.choices import Choice
 from stallbench.scenario.validation.content import as_items, valid
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 ChoiceT = TypeVar("ChoiceT", bound=Choice)
 

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.section import ISSUE
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_value, show_key_path, show_value
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 _MANY = 4
 _KEY_OF_A_TABLE = "[key]"

@@ -12,7 +12,7 @@ from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 
 def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:

@@ -13,7 +13,7 @@ from stallbench.scenario.database import Database
 from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.issue import ValidationIssue, show_value
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 
 def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from stallbench.errors import BadInputError
-from stallbench.scenario.validation.suggestion import did_you_mean
+from stallbench.suggestion import did_you_mean
 
 _MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")
 """Of MySQL's client, the weakest first."""
