@@ -109,6 +109,12 @@ def pipeline_service(pytestconfig: pytest.Config) -> Iterator[Path | None]:
             yield path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def interrupts_reach_the_bench() -> None:
+    """Let SIGINT through: tests that run in the background of a script inherit that it is ignored, and would hand that on."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """Distribute files, in the order in which they are collected, and all of the pipeline's as one."""

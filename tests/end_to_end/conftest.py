@@ -72,12 +72,6 @@ def server(servers: PrivateServers) -> Iterator[Endpoint]:
         yield endpoint
 
 
-@pytest.fixture(scope="session", autouse=True)
-def interrupts_reach_the_bench() -> None:
-    """Let SIGINT through: tests that run in the background of a script inherit that it is ignored, and would hand that on."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 @dataclass(frozen=True, slots=True)
 class Bench:
     """The command line, with a place of its own for runs."""
