@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from stallbench.pipeline.tables import read_table
-from stallbench.processes.reaper import SCRATCH_PREFIX
+from stallbench.processes.reaper import OWNER_FILE, SCRATCH_PREFIX
 from tests.end_to_end.conftest import (
     BUSY,
     Bench,
@@ -114,6 +115,12 @@ def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_cl
     (reaper,) = [
         process for process in psutil.Process(running.pid).children() if "stallbench.processes.reaper" in process.cmdline()
     ]
+    (owner,) = own_tmp.glob(f"{SCRATCH_PREFIX}*/{OWNER_FILE}")
+    token = json.loads(owner.read_text())["token"]
+    arguments = [argument for process in psutil.process_iter(["cmdline"]) for argument in process.info["cmdline"] or ()]
+    assert not any(token in argument for argument in arguments), (
+        "every user of the machine can read the arguments of all processes"
+    )
     reaper.kill()
     running.kill()
     running.communicate()
