@@ -145,6 +145,8 @@ class Known:
     """Tables with many dead rows for which autovacuum is switched off, by PostgreSQL's oid."""
     queue_names: Sequence[str] = ()
     """The tables of queues, without schema."""
+    may_be_late: bool = False
+    """Whether a job of a queue waits, or a queue could not be counted: how long claims take then matters."""
     claim_patterns: Sequence[re.Pattern[str]] = ()
     """What finds the claims of known libraries."""
 

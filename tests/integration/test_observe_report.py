@@ -11,6 +11,8 @@ from rich.console import Console
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation
 from stallbench.observe.screen import ObserveScreen
+from stallbench.processes.queue_client import opened_queue
+from stallbench.queues import NewJob
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import observer_of
 from tests.waiting import wait_for
@@ -57,6 +59,18 @@ def test_a_session_is_described_once(held_and_blocked: tuple[int, Observation]) 
     assert report.count(f'Session {pid} ("stallbench:metabase"') == 1
     assert report.count("last statement: LOCK TABLE jobs") == 1
     assert f"Session {pid} blocks 1 session" in report
+
+
+def test_that_claims_are_not_timed_matters_only_while_a_job_waits(database: TestDatabase) -> None:
+    def is_named(observation: Observation) -> bool:
+        return "time and buffers of statements" in report_of(observation, 160, shows_all=False)
+
+    with opened_queue("que", {}, database.direct, "fixture") as queue:
+        queue.install()
+        with observer_of(database.direct) as observer:
+            assert not is_named(observer.look())
+            queue.enqueue([NewJob(payload="{}")])
+            wait_for(lambda: is_named(observer.look(reads_everything=True)), "what cannot be seen, a second after the enqueue")
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])

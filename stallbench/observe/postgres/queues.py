@@ -11,11 +11,13 @@ import psycopg
 
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
-from stallbench.observe.formatting import format_age, format_count, format_plural, quote_name
+from stallbench.observe.formatting import format_age, format_plural, quote_name
 from stallbench.observe.observer import ForeignCodeError
 from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, JobCounts, count_jobs
+from stallbench.observe.postgres.queue_figures import format_at_least, format_oldest, format_overdue, list_figures, summarize
 from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+from stallbench.observe.thresholds import BRIEF_S
 
 TRY_AGAIN_S = 60.0
 """After a query that took too long."""
@@ -94,8 +96,8 @@ class QueuesSubject(Subject):
                 all_counts[table.title] = JobCounts(ready=None, oldest_s=None, why_not=NO_TIME)
                 continue
             counts = all_counts[table.title] = self._count(look, table)
-            rows[table.name] = self._row(look, table, counts)
-            lines[table.name] = self._summarize(look, table, counts)
+            rows[table.name] = list_figures(table, counts, self._describe_change(look, table, counts))
+            lines[table.name] = summarize(table, counts, self._describe_change(look, table, counts))
             findings += [*_judge(table, counts), *_name_risk(look, table, counts)]
             if counts.why_not:
                 unseen.append(_explain(look, table, counts))
@@ -106,6 +108,7 @@ class QueuesSubject(Subject):
             unseen.append(
                 Unseen(what=f"the jobs of {left}", why=NO_TIME, remedy=f"name those that matter with --table {self.form}")
             )
+        look.known.may_be_late = any(one.why_not or (one.oldest_s or 0) >= BRIEF_S for one in all_counts.values())
         self.counts = all_counts
         sentences = tuple(
             sentence
@@ -209,32 +212,6 @@ class QueuesSubject(Subject):
         is_exact = max(last.ready, counts.ready) <= MOST_COUNTED
         return f"{(counts.ready - last.ready) / (look.at_s - last_s):+,.1f}/s" if is_exact else ""
 
-    def _summarize(self, look: Look, table: QueueTable, counts: JobCounts) -> str:
-        """Return a queue's counts as one line."""
-        if counts.ready is None:
-            return f"{table.title}: not counted"
-        change = self._describe_change(look, table, counts)
-        parts = [
-            f"{_at_least(counts.ready, MOST_COUNTED)} ready" + (f" ({change})" if change else ""),
-            f"the oldest for {_oldest(counts)}" if counts.oldest_s is not None else "",
-            f"{_at_least(counts.running, MOST_RUNNING)} running" if counts.running is not None else "",
-            f"the longest for {_at_least_of_running(counts)}{format_age(counts.longest_s)}"
-            if counts.longest_s is not None
-            else "",
-        ]
-        return f"{table.title}: {', '.join(part for part in parts if part)}"
-
-    def _row(self, look: Look, table: QueueTable, counts: JobCounts) -> tuple[str, ...]:
-        return (
-            table.title,
-            _at_least(counts.ready, MOST_COUNTED),
-            self._describe_change(look, table, counts),
-            _oldest(counts),
-            _at_least(counts.running, MOST_RUNNING) if counts.running is not None else "",
-            _at_least_of_running(counts) + format_age(counts.longest_s) if counts.longest_s is not None else "",
-            _overdue(counts) if counts.overdue is not None else "",
-        )
-
 
 def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
     findings = []
@@ -248,7 +225,7 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
                 severity=Severity.WARNING,
                 subject=QueuesSubject.name,
                 about=f"{table.name}, running",
-                sentence=f"{table.title}: {_overdue(counts)} of {_at_least(counts.running, MOST_RUNNING)} running jobs {words}.",
+                sentence=f"{table.title}: {format_overdue(counts)} of {format_at_least(counts.running, MOST_RUNNING)} running jobs {words}.",
                 because="their workers have probably died, and nobody works on them",
             )
         )
@@ -258,8 +235,8 @@ def _judge(table: QueueTable, counts: JobCounts) -> list[Finding]:
                 severity=Severity.CRITICAL if (counts.oldest_s or 0) >= _FAR_BEHIND_S else Severity.WARNING,
                 subject=QueuesSubject.name,
                 about=table.name,
-                sentence=f"{table.title} is behind: {_at_least(counts.ready, MOST_COUNTED)} jobs are ready, the oldest for "
-                f"{_oldest(counts)}.",
+                sentence=f"{table.title} is behind: {format_at_least(counts.ready, MOST_COUNTED)} jobs are ready, the oldest for "
+                f"{format_oldest(counts)}.",
             )
         )
     return findings
@@ -299,25 +276,3 @@ def _explain(look: Look, table: QueueTable, counts: JobCounts) -> Unseen:
         why=counts.why_not + (f", more than {COUNT_TIMEOUT_MS} ms" if counts.why_not == TOO_LONG else ""),
         remedy=counts.remedy,
     )
-
-
-def _at_least(count: int | None, limit: int) -> str:
-    if count is None:
-        return "?"
-    return f"at least {format_count(limit)}" if count > limit else format_count(count)
-
-
-def _oldest(counts: JobCounts) -> str:
-    if counts.oldest_s is None:
-        return ""
-    at_least = "at least " if (counts.ready or 0) > MOST_COUNTED else ""
-    return f"{at_least}{format_age(counts.oldest_s)}"
-
-
-def _overdue(counts: JobCounts) -> str:
-    return _at_least_of_running(counts) + format_count(min(counts.overdue or 0, MOST_RUNNING))
-
-
-def _at_least_of_running(counts: JobCounts) -> str:
-    """Return what precedes a figure of the running jobs if not all of them were read."""
-    return "at least " if (counts.running or 0) > MOST_RUNNING else ""

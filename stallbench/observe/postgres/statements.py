@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
@@ -61,7 +62,8 @@ class StatementsSubject(Subject):
         """Return the claim statements and those that took the most time since the last look."""
         counted = self.read_counts(look)
         if counted is None:
-            return Section(title="Statements", unseen=self.describe_missing(look))
+            missing = [replace(one, could_change_the_answer=look.known.may_be_late) for one in self.describe_missing(look)]
+            return Section(title="Statements", unseen=tuple(missing), says_nothing=True)
         counts = {one.statement: one for one in counted}
         is_first = not self._last_s
         self._read_texts(look, [name for name in counts if name not in self._texts])
