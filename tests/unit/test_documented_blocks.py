@@ -212,9 +212,9 @@ SCENARIO_COMMANDS = ("run", "show", "compare", "soak", "limit", "matrix")
 def check_python_program(words: Sequence[str], written: set[str]) -> None:
     option, module, *rest = words[1:] if words[0] == "-P" else words
     assert option == "-m", words
-    assert importlib.util.find_spec(words[1]), f"there is no module {words[1]}"
+    assert importlib.util.find_spec(module), f"there is no module {module}"
     assert_options_are_in(
-        words[2:], PROJECT / "stallbench" / "processes", PROJECT / "stallbench" / "external", PROJECT / "longrunners"
+        rest, PROJECT / "stallbench" / "processes", PROJECT / "stallbench" / "external", PROJECT / "longrunners"
     )
 
 
