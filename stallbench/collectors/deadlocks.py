@@ -64,7 +64,8 @@ class DeadlocksCollector(Collector):
             failure = f"{self._server.name}: {driver_of(self._server.endpoint.engine).describe(error)}"
         for deadlock in found:
             self._read += 1
-            yield from samples_of(self._server.name, f"deadlock:{self._read}", {"listing": deadlock.to_sample_value()})
+            recorded = deadlock.without_values() if self.document.hides_values else deadlock
+            yield from samples_of(self._server.name, f"deadlock:{self._read}", {"listing": recorded.to_sample_value()})
         if failure:
             raise NotMeasuredError(f"deadlocks without the names of tables and sessions: {failure}")
 

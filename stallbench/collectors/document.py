@@ -48,6 +48,9 @@ class CollectorsDocument(BaseModel):
     servers: tuple[WatchedServer, ...] = Field(min_length=1, description="the servers to sample")
     queue: WatchedQueue = Field(description="the queue under test")
     only: tuple[str, ...] = Field(default=(), description="names of the collectors that run; all that sample the engine if empty")
+    hides_values: bool = Field(
+        default=False, description="whether statements are those of others, so that no value of theirs is recorded"
+    )
     expose: Exposure | None = Field(
         default=None, description="address at which Prometheus can scrape the process; none if not given"
     )

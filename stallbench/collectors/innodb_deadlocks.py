@@ -37,4 +37,6 @@ class InnoDBDeadlocksCollector(ServerCollector):
             return
         self._last = deadlock.text
         self._read += 1
+        if self.document.hides_values:
+            deadlock = deadlock.without_values()
         yield from samples_of(server.name, f"deadlock:{self._read}", {"listing": deadlock.to_sample_value()})

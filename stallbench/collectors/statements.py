@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
 from stallbench.records.samples import Sample
+from stallbench.sql_literals import hide_literals
 from stallbench.visible_text import raw_of
 
 STATEMENTS_FILE = "statements.jsonl"
@@ -160,7 +161,8 @@ class StatementsCollector(ServerCollector):
                 "server": server.name,
                 "statement": str(statement),
                 "is_claim": known[statement],
-                "text": plain[:_LONGEST_TEXT],
+                # Of utility statements PostgreSQL keeps the values.
+                "text": plain_statement(hide_literals(text or "", server.endpoint.engine))[:_LONGEST_TEXT],
             }
             lines.append(json.dumps(written) + "\n")
         with (self.document.run_folder / STATEMENTS_FILE).open("a") as file:

@@ -10,10 +10,12 @@ import base64
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import TypeAdapter
+
+from stallbench.sql_literals import hide_literals
 
 Server = Literal["mariadb", "mysql", "postgres", ""]
 """The server that wrote the listing, as the listing says; empty if it does not say."""
@@ -188,6 +190,28 @@ class Deadlock:
             elif holder is None and others and self.server in {"mariadb", "postgres"}:
                 holder = others[0]
             yield Wait(waiter=waiter, lock=lock, holder=holder, held=held, unlisted=len(unlisted))
+
+    def without_values(self) -> Deadlock:
+        """Return it without the values of statements and keys, and without the server's text, which has them, too."""
+
+        def hide(lock: Lock) -> Lock:
+            return replace(lock, keys=("?",) * len(lock.keys))
+
+        engine = "postgres" if self.server == "postgres" else "mysql"
+        return replace(
+            self,
+            transactions=tuple(
+                replace(
+                    one,
+                    sql=hide_literals(one.sql, engine),
+                    waits_for=hide(one.waits_for) if one.waits_for else None,
+                    holds=tuple(map(hide, one.holds)),
+                )
+                for one in self.transactions
+            ),
+            other_locks=tuple(map(hide, self.other_locks)),
+            text="",
+        )
 
     def to_json(self) -> str:
         """Return everything on one line."""

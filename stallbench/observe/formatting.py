@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from stallbench.sql_literals import hide_literals
 from stallbench.visible_text import is_visible, raw_of
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -69,9 +70,9 @@ def format_plural(count: float, one: str, many: str | None = None) -> str:
     return f"{format_count(count)} {one if count == 1 else many or one + 's'}"
 
 
-def shorten_text(text: str | None, length: int = 90) -> str:
-    """Return the text in one line of at most ``length`` characters."""
-    line = " ".join((text or "").split())
+def shorten_text(text: str | None, length: int = 90, engine: str = "postgres") -> str:
+    """Return a statement without its values, in one line of at most ``length`` characters. What is shown may also be recorded."""
+    line = " ".join(hide_literals(text or "", engine).split())
     return line if len(line) <= length else line[: length - 1] + "…"
 
 

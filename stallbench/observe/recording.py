@@ -69,6 +69,7 @@ class Recording:
                 for name, endpoint in endpoints.items()
             ),
             queue=self.describe(tables),
+            hides_values=True,
         )
         engine = servers.primary.engine
         self._collectors = [

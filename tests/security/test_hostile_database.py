@@ -5,8 +5,11 @@ from __future__ import annotations
 import secrets
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,6 +21,7 @@ from stallbench.observe.postgres.session import _Transaction
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see, look_at, section_of, text_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -321,3 +325,63 @@ def test_a_search_path_of_the_role_or_of_the_database_leads_nowhere(hostile: Hos
     assert not before
     assert not hostile.was_called()
     assert "Procrastinate (tenant.procrastinate_jobs) | 1 |" in text_of(section_of(observation, "Queues"))
+
+
+@pytest.mark.parametrize(
+    "name", ["jobs(", "jobs|", "a'b", 'a""b', "100%", "%s", "{schema}", "$$", "\\", "job[s", "*", "a;b", " ", "Ж"]
+)
+def test_a_table_may_have_any_name(hostile: HostileDatabase, tmp_path: Path, name: str) -> None:
+    quoted = f'public."{name}"'
+    with connect(hostile.endpoint, "test") as admin:
+        admin.pgconn.exec_(f"CREATE TABLE {quoted} (n int)".encode())
+        admin.pgconn.exec_(f"INSERT INTO {quoted} VALUES (1)".encode())
+    queues = text_of(section_of(look_at(hostile.endpoint, tables=(quoted,)), "Queues"))
+    assert "| 1 |" in queues
+    if name == "jobs(":
+        record_observation(hostile, tmp_path, "--table", quoted)
+
+
+def record_observation(hostile: HostileDatabase, tmp_path: Path, *options: str) -> Path:
+    """Record an observation of five seconds; return its folder."""
+    expectations = tmp_path / "expect.toml"
+    expectations.write_text('[[expect]]\nmetric = "depth.max"\nat_most = 100000\n')
+    address = f"postgresql://{hostile.endpoint.user}@{hostile.endpoint.host}:{hostile.endpoint.port}/{hostile.endpoint.database}"
+    runs = tmp_path / "runs"
+    recorded = ["--for", "5s", "--expect", str(expectations), "--runs", str(runs)]
+    ended = subprocess.run(
+        [sys.executable, "-m", "stallbench.cli", "observe", "--dsn", address, *recorded, *options],
+        env={PASSWORD_VARIABLE: hostile.endpoint.password.get_secret_value(), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ended.returncode in (0, 1), ended.stderr
+    (folder,) = [path for path in runs.iterdir() if not path.is_symlink() and (path / "run.json").exists()]
+    return folder
+
+
+def test_no_literal_of_a_statement_is_recorded_and_the_folder_is_private(hostile: HostileDatabase, tmp_path: Path) -> None:
+    hostile.prepare("", owner=_OWNER)
+    card = "4111111111111111"
+    with connect(hostile.owner, "test") as holder, connect(hostile.owner, "test") as waiter:
+        holder.execute(f"BEGIN; UPDATE tenant.procrastinate_jobs SET task_name = '{card}' WHERE id = 1 /* {card} */")
+        waiting = threading.Thread(
+            target=lambda: waiter.execute(f"UPDATE tenant.procrastinate_jobs SET task_name = $${card}$$ WHERE id = 1")
+        )
+        waiting.start()
+        try:
+            wait_for(
+                lambda: hostile.admin.execute("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'").fetchall(),
+                "a session that waits",
+            )
+            time.sleep(1.2)  # a wait is a finding after a second
+            folder = record_observation(hostile, tmp_path)
+        finally:
+            holder.execute("ROLLBACK")
+            waiting.join()
+    assert "blocks" in (folder / "run.json").read_text()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert card.encode() not in path.read_bytes(), path
+    assert folder.stat().st_mode & 0o077 == 0

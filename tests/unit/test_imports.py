@@ -13,7 +13,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
-visible_text
+sql_literals visible_text
 errors console python_command shell_command suggestion
 storage
 waiting discovery injection.record injection.longrunner_issue processes.parent_death

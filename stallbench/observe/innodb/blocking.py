@@ -121,7 +121,7 @@ def _judge_unknown(waiting: list[LockWait], tree: WaitTree, subject: str) -> lis
             subject=subject,
             about="metadata locks",
             sentence=f"{format_plural(len(waiting), 'session waits', 'sessions wait')} for a {kind}, "
-            f"the longest for {format_age(first.waits_s)} (session {first.session}: {shorten_text(first.statement, 70)}). "
+            f"the longest for {format_age(first.waits_s)} (session {first.session}: {shorten_text(first.statement, 70, 'mysql')}). "
             "Who holds it is not known: look for the oldest transaction, or for a prepared XA transaction.",
             because=MEANS if kind == METADATA_LOCK else "",
             statement=statement_to_cancel(first.session) if is_behind_change else "",
@@ -139,7 +139,7 @@ def _describe_latest(look: Look) -> str:
     latest = parse_deadlock(str(rows[0][2])) if rows else None
     if latest is None:
         return ""
-    return " The latest: " + " / ".join(shorten_text(one.sql, 70) for one in latest.transactions) + "."
+    return " The latest: " + " / ".join(shorten_text(one.sql, 70, "mysql") for one in latest.transactions) + "."
 
 
 def _read_if_allowed(read: Callable[[], FoundT], what: str, unseen: list[Unseen]) -> FoundT | None:

@@ -97,7 +97,7 @@ def _judge(
     session = sessions.get(one.thread_id)
     doing = ""
     if session and session.query:
-        doing = f"; it executes {shorten_text(session.query)}"
+        doing = f"; it executes {shorten_text(session.query, engine='mysql')}"
     elif one.state == "sleep":
         doing = ", and its client does nothing"
     waits = f" It waits for {_name_cause(cause)}." if cause is not None else ""

@@ -12,6 +12,7 @@ from typing import Any
 
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
+from stallbench.observe.innodb.queues import read_tables
 from stallbench.observe.known_queue import Recorded
 from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING
 from stallbench.observe.postgres.load import MOST_SAMPLED, OPTION, LoadSubject
@@ -95,7 +96,7 @@ class InnoDBLoadSubject(LoadSubject):
             limit=MOST_SAMPLED,
         )
         try:
-            rows = look.server.fetch(query)
+            rows = read_tables(look.server, query, table)
         except loaded_errors():  # an older or newer version of the library without such a column, or a sample that took too long
             return None, {}
         kinds = {int(kind) for kind, _ in rows if kind is not None}

@@ -22,12 +22,14 @@ from stallbench.visible_text import raw_of
 
 _COLUMNS = """
 SELECT table_schema, table_name, lower(column_name) FROM information_schema.columns
-WHERE {condition}
+JOIN information_schema.tables USING (table_schema, table_name)
+WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND {condition}
 """
 _RECOGNISABLE = "table_schema = database() AND table_name REGEXP %s"
 _NAMED = "table_schema = coalesce(%s, database()) AND table_name = %s"
 _NAME = re.compile(r"(?:(?P<schema>`(?:[^`]|``)+`|[^`.]+)\.)?(?P<table>`(?:[^`]|``)+`|[^`.]+)")
 """As the user writes it: of the connected database, or with the name of another one; a name that contains a dot in backticks."""
+_BESIDE = re.compile(r"\{schema\}\.(\w+)")
 _AGE = "timestampdiff(MICROSECOND, min(since), now(6)) / 1e6"
 _READY = (
     f"SELECT count(*), {_AGE} FROM (SELECT {{since}} AS since FROM {{table}} AS job WHERE {{where}} LIMIT {{limit}}) AS ready"
@@ -43,8 +45,31 @@ _ERRORS = {
     "1143": REFUSED,
     **dict.fromkeys(MYSQL_STATEMENT_TIMEOUT_CODES, TOO_LONG),
     "1146": DROPPED,
+    "1347": "it, or a table beside it, is no table but a view, whose read could execute code of others",
     MYSQL_LOCK_TIMEOUT: "another session has locked the table",
 }
+
+
+def read_tables(server: Any, query: str, table: QueueTable) -> list[tuple[Any, ...]]:
+    """Return the rows of a query that reads a queue's tables, which must be tables: a view executes functions with its definer's rights.
+
+    HANDLER opens nothing but a table, executes nothing, and keeps the table from being dropped or renamed until it is closed.
+    Raises PyMySQL's errors: 1347 if one is a view.
+    """
+    known = table.known.innodb if table.known else None
+    named = [known.running.table] if known and known.running and known.running.table else []
+    expressions = [known.running.rescue_from] if known and known.running else []
+    named += [name for each in expressions for name in _BESIDE.findall(each)]
+    read = [table.name, *(f"{table.schema}.{name}" for name in dict.fromkeys(named))]
+    opened: list[str] = []
+    try:
+        for number, name in enumerate(each for each in read if each in query):
+            server.fetch(f"HANDLER {name} OPEN AS observed_{number}")
+            opened.append(f"observed_{number}")
+        return list(server.fetch(query))
+    finally:
+        for alias in opened:
+            server.fetch(f"HANDLER {alias} CLOSE")
 
 
 class InnoDBQueuesSubject(QueuesSubject):
@@ -84,10 +109,10 @@ class InnoDBQueuesSubject(QueuesSubject):
         """Count the jobs of one queue; raises PyMySQL's errors."""
         known = table.known.innodb if table.known else None
         if known is None or table.known is None:
-            ((rows, _),) = look.server.fetch(_ROWS.format(table=table.name, limit=MOST_COUNTED + 1))
+            ((rows, _),) = read_tables(look.server, _ROWS.format(table=table.name, limit=MOST_COUNTED + 1), table)
             return JobCounts(ready=int(rows), oldest_s=None)
         values: dict[str, Any] = {"table": table.name, "where": known.ready.where, "since": known.ready.since}
-        ((ready, oldest_s),) = look.server.fetch(_READY.format(**values, limit=MOST_COUNTED + 1))
+        ((ready, oldest_s),) = read_tables(look.server, _READY.format(**values, limit=MOST_COUNTED + 1), table)
         oldest_s = None if oldest_s is None else float(oldest_s)
         if known.running is None:
             return JobCounts(ready=int(ready), oldest_s=oldest_s)
@@ -99,7 +124,7 @@ class InnoDBQueuesSubject(QueuesSubject):
             "since": own.since,
             "rescue_at": f"({rescue_from}) + {rescue}" if rescue else "NULL",
         }
-        ((running, longest_s, overdue),) = look.server.fetch(_RUNNING.format(**values, limit=MOST_RUNNING + 1))
+        ((running, longest_s, overdue),) = read_tables(look.server, _RUNNING.format(**values, limit=MOST_RUNNING + 1), table)
         return JobCounts(
             ready=int(ready),
             oldest_s=oldest_s,

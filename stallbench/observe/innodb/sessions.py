@@ -64,7 +64,7 @@ class InnoDBSessionDetails(NamedTuple):
     def doing(self) -> str:
         """Return its state, since when, and its statement."""
         if self.query:
-            return f"executing for {format_age(self.in_state_s)}: {shorten_text(self.query)}"
+            return f"executing for {format_age(self.in_state_s)}: {shorten_text(self.query, engine='mysql')}"
         transaction = " in transaction" if self.has_transaction else ""
         return f"idle{transaction} for {format_age(self.in_state_s)}" if self.state == "sleep" else ""
 
@@ -116,7 +116,7 @@ def end_session(pid: int, session: InnoDBSessionDetails | None, *, advisory: str
     if session and session.is_change and not advisory:
         return Remedy(
             statement=statement_to_cancel(pid),
-            caution=f"aborts its change of the table, whose work is lost: {shorten_text(session.query, 60)}; its connection stays",
+            caution=f"aborts its change of the table, whose work is lost: {shorten_text(session.query, 60, 'mysql')}; its connection stays",
         )
     if session and session.is_single_select and not advisory:
         return Remedy(

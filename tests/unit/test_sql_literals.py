@@ -1,0 +1,49 @@
+"""No value of a statement of somebody else is left in what is shown or recorded of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallbench.sql_literals import hide_literals
+
+POSTGRES = [
+    "SELECT 'SECRET'",
+    "SELECT 'it''s SECRET', 1",
+    r"SELECT E'\'SECRET'",
+    r"SELECT 'a\', 'SECRET'",
+    "SELECT $$SECRET$$, $tag$ SECRET $$ SECRET $tag$",
+    "SELECT U&'SECRET' UESCAPE '!'",
+    "SELECT X'5ECRE7', B'1'",
+    "SELECT 1 /* SECRET /* SECRET */ SECRET */ -- SECRET",
+    "SELECT 1 -- SECRET 'quote\n, 'SECRET'",
+    "UPDATE cards SET number = 'SECRET",
+    "SELECT $tag$ SECRET",
+    "SELECT /* SECRET",
+    r"SELECT E'SECRET\\"[:-1],
+    "INSERT INTO t VALUES (5353, -5353.5353, 5353e5, 0x5353, .5353)",
+]
+MYSQL = [
+    'SELECT "SECRET"',
+    r"SELECT 'a\', SECRET'",
+    r'SELECT "a\", SECRET"',
+    "SELECT _utf8mb4'SECRET', N'SECRET', 0x5353",
+    "SELECT 1 # SECRET 'quote\n, 'SECRET'",
+    "SELECT 1 /* SECRET */ , 'SECRET",
+]
+
+
+@pytest.mark.parametrize(
+    ("engine", "statement"), [*(("postgres", each) for each in POSTGRES), *(("mysql", each) for each in MYSQL)]
+)
+def test_no_value_is_left(engine: str, statement: str) -> None:
+    hidden = hide_literals(statement, engine)
+    assert "SECRET" not in hidden
+    assert "5ECRE7" not in hidden
+    assert "5353" not in hidden
+
+
+def test_names_and_parameters_stay() -> None:
+    assert hide_literals('SELECT t1.a2, "Card 5" FROM s3.t1 WHERE id = $1 AND n = 7') == (
+        'SELECT t1.a2, "Card 5" FROM s3.t1 WHERE id = $1 AND n = ?'
+    )
+    assert hide_literals("SELECT `a 5` FROM t1 WHERE id = 5", "mariadb") == "SELECT `a 5` FROM t1 WHERE id = ?"
