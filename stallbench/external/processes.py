@@ -22,6 +22,7 @@ from stallbench.run.folder import RunFolder
 from stallbench.run.record import QueueRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.cluster import Cluster
+from stallbench.servers.ports import LOOPBACK
 from stallbench.storage.atomic_file import replace_file
 from stallbench.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE
 from stallbench.storage.private import Trust, find_group
@@ -38,6 +39,7 @@ class ExternalProcesses:
     def __init__(self, folder: RunFolder, group: str | None = None) -> None:
         """Publish nothing yet. ``group``: whose members may join, besides the run's own user."""
         self._folder = folder.path / EXTERNAL_FOLDER
+        self._exposed_on: str | None = None
         self._group = None if group is None else find_group(group)
         self._trust = Trust(root=True, group=self._group)
 
@@ -45,8 +47,9 @@ class ExternalProcesses:
         """Return a sentence with the command by which a worker joins."""
         return f"external processes can join this run: {describe_role_command('workers', '--join', str(self._folder.parent))}"
 
-    def publish(self, scenario: Scenario, queue: QueueRecord, cluster: Cluster, *, expose: bool = False) -> None:
+    def publish(self, scenario: Scenario, queue: QueueRecord, cluster: Cluster, *, expose: str | None = None) -> None:
         """Write the instructions by which processes join the run until `stop`. ``queue``: its part of ``run.json``."""
+        self._exposed_on = expose
         primary = cluster.server("primary")
         producers, workers = scenario.producers, scenario.workers
         instructions = JoinInstructions(
@@ -101,7 +104,7 @@ class ExternalProcesses:
     def exposed(self) -> dict[str, str]:
         """Return where the running processes answer Prometheus: ``host:port`` by name."""
         return {
-            record.name: f"{record.host}:{record.metrics_port}"
+            record.name: f"{LOOPBACK if self._exposed_on == LOOPBACK else record.host}:{record.metrics_port}"
             for record in read_registrations(self._folder, self._trust)
             if record.metrics_port is not None and record.end_ns is None
         }

@@ -79,8 +79,8 @@ class JoinInstructions(BaseModel):
     producer: ProducerLoad
     bench_clock: ClockOffset | None = None
     """How far the bench's clock is from the primary's."""
-    expose: bool = False
-    """Whether the process is to answer Prometheus."""
+    expose: str | None = None
+    """The address on which the process is to answer Prometheus, as the run itself does; none if it is not."""
 
 
 def stop_file(folder: Path, role: str) -> Path:
@@ -114,7 +114,7 @@ def join_run_folder(
     instructions = read_join_instructions(folder, trust)
     _require_trusted_queue(instructions.queue, trust)
     password = _read_password(folder, trust)
-    record, path = _register(folder, role, _find_free_port() if instructions.expose else None)
+    record, path = _register(folder, role, _find_free_port(instructions.expose) if instructions.expose else None)
     print(f"{record.name} takes part in {folder.parent.name}", file=sys.stderr, flush=True)
     watch_for_stop(role, folder, stop)
     exit_code = EXIT_CANNOT_CONTINUE
@@ -185,8 +185,8 @@ def wait_for_run(path: Path, stop: Stop) -> Path | None:
     return None
 
 
-def _find_free_port() -> int:
-    with socket.create_server(("", 0)) as listening:
+def _find_free_port(host: str) -> int:
+    with socket.create_server((host, 0)) as listening:
         port: int = listening.getsockname()[1]
         return port
 
@@ -259,7 +259,7 @@ def _make_document(
     """Return the document of a process that has joined. Of the scenario's load it has what the ``model`` asks for: Locust's users have a rate of their own."""
     endpoints = {name: {**endpoint.with_password(), "password": password} for name, endpoint in instructions.endpoints.items()}
     if record.metrics_port is not None:
-        own_fields = {**own_fields, "expose": {"host": "0.0.0.0", "port": record.metrics_port}}  # noqa: S104 - as asked
+        own_fields = {**own_fields, "expose": {"host": instructions.expose, "port": record.metrics_port}}
     if record.role == "longrunner":
         on = str(own_fields.get("on", "primary"))
         if on not in endpoints:

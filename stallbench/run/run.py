@@ -171,7 +171,7 @@ class Run:
                 self.scenario,
                 self.recorder.record.queue,
                 self.cluster,
-                expose=self._observer_options.exposure is not None,
+                expose=exposure.host if (exposure := self._observer_options.exposure) else None,
             )
             self.view.say(self._external_processes.describe_how_to_join())
         if not backlog and self.scenario.producers.rate == 0:

@@ -76,3 +76,33 @@ def test_a_run_with_processes_on_other_hosts_has_a_toxiproxy_that_they_reach() -
     assert {proxy["name"] for proxy in proxies} == {
         argument.removeprefix("--dsn=").partition("=")[0] for argument in arguments if argument.startswith("--dsn=")
     }
+
+
+def test_every_pod_has_a_policy_that_names_who_may_connect_and_no_pod_runs_as_root() -> None:
+    for path in MANIFESTS:
+        policies = [document["spec"]["podSelector"] for document in documents(path) if document["kind"] == "NetworkPolicy"]
+        for document in documents(path):
+            if document["kind"] not in ("Job", "Deployment"):
+                continue
+            template = document["spec"]["template"]
+            app = template["metadata"]["labels"]["app"]
+            selected = [
+                one
+                for one in policies
+                if one.get("matchLabels") == {"app": app}
+                or any(app in each["values"] for each in one.get("matchExpressions", []))
+            ]
+            assert len(selected) == 1, app
+            assert template["spec"]["securityContext"]["runAsNonRoot"] is True
+            for container in template["spec"]["containers"]:
+                assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_only_the_bench_reaches_the_api_of_toxiproxy() -> None:
+    (policy,) = (
+        one
+        for one in documents(PROJECT / "containers" / "kubernetes" / "run.yaml")
+        if one["kind"] == "NetworkPolicy" and one["metadata"]["name"] == "stallbench-toxiproxy"
+    )
+    allowed = [rule["from"] for rule in policy["spec"]["ingress"] if any(port["port"] == 8474 for port in rule["ports"])]
+    assert allowed == [[{"podSelector": {"matchLabels": {"app": "stallbench-run"}}}]]
