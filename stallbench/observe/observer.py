@@ -115,7 +115,12 @@ class Observer:
                 at=at, title=self._title, gone=make_visible(str(error), in_one_line=True), took_s=time.monotonic() - began_s
             )
         sections = [self._sections[subject.name] for subject in self._subjects if subject.name in self._sections]
-        findings = _join_by_statement(finding for section in sections for finding in section.findings)
+        findings = _join_by_statement(
+            finding
+            for subject in self._subjects
+            if subject.name in self._sections
+            for finding in (*self._sections[subject.name].findings, *_judge(subject, look))
+        )
         return Observation(
             at=at,
             title=self._title,
@@ -187,14 +192,29 @@ def pause_after(spent_s: float, cpu_s: float, every_s: float) -> float:
     return max(every_s, max(spent_s, cpu_s) / GREATEST_SHARE)
 
 
+def _is_ended_alike(one: Finding, other: Finding) -> bool:
+    """Whether the same statement ends both. On two servers, or in two databases, it is not the same."""
+    if one.statement or other.statement:
+        return one.statement == other.statement and (one.where == other.where or not one.where or not other.where)
+    return (one.subject, one.about) == (other.subject, other.about)
+
+
+def _judge(subject: Subject, look: Look) -> tuple[Finding, ...]:
+    return Section(title="", findings=subject.judge(look)).in_lines().findings
+
+
 def _join_by_statement(findings: Iterable[Finding]) -> list[Finding]:
     """Join findings that the same statement ends: a session that holds the horizon and blocks others is one problem.
 
     ``findings``: in the order of their subjects, in which their sentences follow each other.
     """
-    groups: dict[str, list[Finding]] = {}
+    groups: list[list[Finding]] = []
     for finding in findings:
-        groups.setdefault(finding.statement or f"{finding.subject}:{finding.about}", []).append(finding)
+        group = next((one for one in groups if all(_is_ended_alike(finding, other) for other in one)), None)
+        if group is None:
+            groups.append([finding])
+        else:
+            group.append(finding)
     return [
         replace(
             group[0],
@@ -205,5 +225,5 @@ def _join_by_statement(findings: Iterable[Finding]) -> list[Finding]:
             caution=next((one.caution for one in group if one.caution), ""),
             other_ways=tuple(dict.fromkeys(way for one in group for way in one.other_ways)),
         )
-        for group in groups.values()
+        for group in groups
     ]

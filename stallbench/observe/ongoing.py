@@ -39,7 +39,11 @@ class Ongoing:
         self.lost = ""
         """Why the last look could not read the server; empty if it could."""
         self.looks = self.missed = 0
-        self.first = self.last = self.observer.look()
+        try:
+            self.first = self.last = self.observer.look()
+        except BadInputError:  # a server that is no replica of the observed one
+            self.observer.close()
+            raise
         if self.first.gone:
             self.observer.close()
             endpoint = options.servers.primary

@@ -7,10 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stallbench.observe.lock_waits import LockWaits
 from stallbench.visible_text import make_visible
+
+if TYPE_CHECKING:
+    from stallbench.observe.postgres.dead_rows import ClaimCost, DeadRows, OldestHolder
 
 HORIZON = "horizon"
 """Name of the subject that describes the holders of the horizon, before other subjects name them."""
@@ -133,12 +136,16 @@ class Known:
     """The open sessions to replicas, by name."""
     lock_waits: LockWaits = field(default_factory=LockWaits)
     """Who waits for whom."""
-    holder: str = ""
-    """The oldest holder of the horizon, if it has held it for long."""
+    holders: Sequence[OldestHolder] = ()
+    """The oldest holder of the horizon, however young; and a replica's feedback that is older, but may only be delayed."""
+    next_xid: int = 0
+    """The next transaction id of the server."""
+    dead_rows: Mapping[int, DeadRows] = field(default_factory=dict)
+    """What is known of the dead rows of each table that was looked at, by PostgreSQL's oid."""
+    claims: Sequence[ClaimCost] = ()
+    """The claims that were executed between the last two looks."""
     described: dict[str, frozenset[int]] = field(default_factory=dict)
     """The process ids of the sessions that the findings of each subject describe, by its name: others only name them."""
-    holder_statement: str = ""
-    """The statement that ends it; empty if it is not known what to end."""
     queue_oids: Sequence[int] = ()
     """The tables of queues, each partition by itself."""
     without_autovacuum: Sequence[int] = ()
@@ -176,6 +183,10 @@ class Subject(ABC):
     @abstractmethod
     def look(self, look: Look) -> Section:
         """Read it once. An error of the server's driver becomes an `Unseen`."""
+
+    def judge(self, look: Look) -> tuple[Finding, ...]:
+        """Return further findings, from what all subjects know, once all have looked. It asks the server nothing."""
+        return ()
 
 
 def require_order(subjects: Sequence[Subject]) -> list[Subject]:

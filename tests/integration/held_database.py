@@ -160,7 +160,7 @@ class HeldDatabase:
         self.primary.add_notice_handler(listen)
         self.primary.execute(f"VACUUM (VERBOSE) {table}")
         self.primary.remove_notice_handler(listen)
-        (report,) = [match for text in notices if (match := _NOT_REMOVABLE.search(text))]
+        report, *_ = [match for text in notices if (match := _NOT_REMOVABLE.search(text))]  # its TOAST table follows
         return int(report[1])
 
     def wait_until_vacuum_removes(self, table: str = "jobs") -> None:

@@ -119,7 +119,10 @@ def look_at_horizon(inactive: Slot) -> tuple[Section, Known]:
     of_slot = ("slot", inactive.name, None, "", "inactive", None, inactive.xmin_age, "", False, None, False)
     prepared = ("prepared", "gid", None, "", "prepared", 3600.0, 4, "", False, "shop", False)
     server = Stub(
-        catalog_only=[of_slot, prepared], to_jsonb=[tuple(inactive)], pg_prepared_xacts=[("gid", "app", "shop", 3600.0)]
+        catalog_only=[of_slot, prepared],
+        to_jsonb=[tuple(inactive)],
+        pg_prepared_xacts=[("gid", "app", "shop", 3600.0)],
+        xid=[(1000,)],
     )
     known = Known(sees_all=True)
     return HorizonSubject().look(Look(server=server, at_s=0.0, known=known)), known
@@ -129,12 +132,12 @@ def test_behind_a_slot_whose_consumer_restarts_the_next_holder_is_named() -> Non
     section, known = look_at_horizon(slot(inactive_s=2.0, xmin_age=5))
     assert [row[-1] for row in section.rows] == ["may be restarting", "ROLLBACK PREPARED 'gid';"]
     assert [one.about for one in section.findings] == ["gid"]
-    assert known.holder == "prepared transaction gid (database shop, owner app)"
-    assert known.holder_statement == "ROLLBACK PREPARED 'gid';"
+    assert known.holders[0].name == "prepared transaction gid (database shop, owner app)"
+    assert known.holders[0].finding.statement == "ROLLBACK PREPARED 'gid';"
 
 
 def test_a_slot_whose_xmin_is_old_holds_the_horizon_although_it_was_used_just_now() -> None:
     section, known = look_at_horizon(slot(inactive_s=2.0, xmin_age=2_000_000))
     assert section.rows[0][-1] == "SELECT pg_drop_replication_slot('s');"
     assert [one.about for one in section.findings] == ["s", "gid"]
-    assert known.holder == "inactive replication slot s"
+    assert known.holders[0].name == "inactive replication slot s"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD
 from stallbench.observe.formatting import format_count, format_plural, write_quoted
+from stallbench.observe.postgres.dead_rows import find_keeper
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 
 MANY_DEAD = 10_000
@@ -62,9 +63,18 @@ class AutovacuumSubject(Subject):
     position = 25
     shortest_pause_s = 4.0
 
+    def __init__(self) -> None:
+        """Know no table."""
+        self._switched_off: list[Overdue] = []
+
+    def judge(self, look: Look) -> tuple[Finding, ...]:
+        """Return a finding for each table that has many dead rows because it is switched off."""
+        return tuple(_judge_table(one, look) for one in self._switched_off)
+
     def look(self, look: Look) -> Section:
         """Return a finding for each table that has many dead rows because of such a setting."""
         look.known.without_autovacuum = ()
+        self._switched_off = []
         if look.known.is_replica:
             return Section(title="")
         is_on, counts, source = look.server.execute(_SETTINGS).fetchone() or (True, True, "")
@@ -76,16 +86,22 @@ class AutovacuumSubject(Subject):
         ]
         switched_off = [one for one in overdue if not one.is_enabled]
         look.known.without_autovacuum = [one.oid for one in switched_off if not one.is_toast]
-        findings = [_judge_table(one, look) for one in switched_off]
+        self._switched_off = switched_off
+        findings = []
         if not is_on and (others := [one for one in overdue if one.is_enabled]):
             findings.append(_judge_server(others, source, look.known.queue_oids))
         return Section(title="", findings=tuple(findings))
 
 
 def _judge_table(one: Overdue, look: Look) -> Finding:
+    """Return the finding; a VACUUM is offered only if it would remove the rows now."""
     is_queue = one.oid in look.known.queue_oids
     where = "The values of {} that are stored beside it (TOAST) have" if one.is_toast else "{} has"
-    until = f"; removes none that died since {look.known.holder} began" if look.known.holder else ""
+    rows = look.known.dead_rows.get(one.oid) if not one.is_toast else None
+    old = next((each for each in look.known.holders if not each.is_young), None)
+    keeper = find_keeper(rows, look.known.holders)[1] if rows else old
+    is_removable = keeper is None
+    until = f"; removes none that died since {keeper.name} began" if keeper else ""
     return Finding(
         severity=Severity.CRITICAL if is_queue else Severity.WARNING,
         subject=AutovacuumSubject.name,
@@ -99,9 +115,11 @@ def _judge_table(one: Overdue, look: Look) -> Finding:
         other_ways=(
             Remedy(
                 statement=f"VACUUM {one.name};",
-                caution=f"removes them now, and reads and writes the whole table once; they pile up again{until}",
+                caution="removes them now, and reads and writes the whole table once; they pile up again",
             ),
-        ),
+        )
+        if is_removable
+        else (),
     )
 
 

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stallbench.collectors.connections import APPLICATION_PREFIX
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.observe.formatting import format_age, format_count, format_plural, format_since
 from stallbench.observe.postgres.blocking import describe_session, end_head
+from stallbench.observe.postgres.dead_rows import OldestHolder
 from stallbench.observe.postgres.session import APPLICATION
 from stallbench.observe.postgres.sessions import SessionDetails, end_prepared, end_session, read_sessions
 from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots, statement_to_drop
 from stallbench.observe.subject import HORIZON, Finding, Look, Remedy, Section, Severity, Subject, Unseen
-from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, MANY_XIDS, VERY_LONG_TRANSACTION_S
+from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, MANY_XIDS, VERY_LONG_TRANSACTION_S, YOUNG_HOLDER_S
 
 _MOST_SHOWN = 6
 _PREPARED_S = 10.0
 """A transaction manager commits what it has prepared within milliseconds."""
 _OLD_FEEDBACK_XIDS = 100_000
 """The feedback of a replica on which nothing is wrong is some seconds old."""
+SERVER = "this server"
+"""The name of the observed server among those on which holders are."""
+_NEXT_XID = "SELECT pg_catalog.age('3'::pg_catalog.xid) + 3"
+_XIDS = 2**32
+_REPLAYED = """
+SELECT pg_catalog.pg_snapshot_xmin(seen)::pg_catalog.text::bigint, pg_catalog.pg_snapshot_xmax(seen)::pg_catalog.text::bigint
+FROM pg_catalog.pg_current_snapshot() AS seen
+"""
+"""On a replica: the oldest transaction id that is in use on the primary, and the first that had not ended, as far as was replayed."""
+_MOST_REMEMBERED = 200
+_FEWEST_XIDS = 10
+"""Between two looks; with fewer, their rate says nothing about earlier."""
 _MEANS = "VACUUM cannot remove any row that has died since, so every claim reads past more dead rows"
 _PREPARED = """
 SELECT gid, owner, database, extract(epoch FROM pg_catalog.clock_timestamp() - prepared)::double precision FROM pg_catalog.pg_prepared_xacts
@@ -36,6 +49,41 @@ class PreparedTransaction:
     age_s: float
 
 
+@dataclass(slots=True)
+class _History:
+    """What earlier looks saw: the server does not say for how long feedback, or a session that it hides, holds the horizon."""
+
+    next_xids: list[tuple[float, int]] = field(default_factory=list)
+    """The time of each look, and the next transaction id then."""
+    seen: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    """When a holder was first seen, by its server, its key and the transaction that it reaches back to."""
+
+    def add(self, at_s: float, next_xid: int, holders: list[Holder]) -> None:
+        """Remember a look."""
+        self.next_xids.append((at_s, next_xid))
+        if len(self.next_xids) > _MOST_REMEMBERED:
+            del self.next_xids[1::2]
+        keys = [(one.source, one.key, (next_xid - one.age_xids) % _XIDS) for one in holders]
+        self.seen = {key: self.seen.get(key, at_s) for key in keys}
+
+    def at_least_s(self, holder: Holder) -> float:
+        """Return for how long the holder is known to hold, without the age that the server says."""
+        now_s, next_xid = self.next_xids[-1]
+        since_s = self.seen.get((holder.source, holder.key, (next_xid - holder.age_xids) % _XIDS), now_s)
+        if holder.kind in ("replica", "slot"):
+            older = (at_s for at_s, then in self.next_xids if (next_xid - then) % _XIDS < holder.age_xids)
+            since_s = min(since_s, next(older, now_s))
+        return now_s - since_s
+
+    def about_s(self, holder: Holder) -> float | None:
+        """Return its age by the present rate of transactions; none if there are too few to tell."""
+        if len(self.next_xids) < 2:
+            return None
+        (then_s, then), (now_s, now) = self.next_xids[-2:]
+        xids = (now - then) % _XIDS
+        return holder.age_xids * (now_s - then_s) / xids if xids >= _FEWEST_XIDS else None
+
+
 class HorizonSubject(Subject):
     """Reads every holder on the server, and, behind a replica's feedback, on the replicas whose addresses were given."""
 
@@ -43,34 +91,48 @@ class HorizonSubject(Subject):
     what = "who holds the horizon"
     position = 10
 
+    def __init__(self) -> None:
+        """Know no earlier look."""
+        self._history = _History()
+        self._replayed: list[tuple[float, int]] = []
+        """On a replica: the time of each look, and the first transaction id that had not ended then."""
+
     def look(self, look: Look) -> Section:
         """Return the oldest holders, and a finding for each that holds the horizon for long."""
         replicas = look.known.replicas
-        holders = [one for one in read_horizon(look.server, replicas, "this server") if not _is_own(one)]
-        lasting = [one for one in holders if one.kind != "backend" or (one.age_s or 0) >= BRIEF_S]
+        holders = [one for one in read_horizon(look.server, replicas, SERVER) if not _is_own(one)]
+        (look.known.next_xid,) = look.server.execute(_NEXT_XID).fetchone() or (0,)
+        self._history.add(look.at_s, look.known.next_xid, holders)
+        lasting = [one for one in holders if one.kind != "backend" or self._age_s(one) >= BRIEF_S]
         shown = lasting[:_MOST_SHOWN]
-        prepared = _read_prepared(look) if any(one.kind == "prepared" for one in shown) else {}
-        details = _read_details(look, shown, replicas)
-        causes = _find_causes(look, shown)
-        look.known.holder = look.known.holder_statement = ""
+        described = [*shown, *(one for one in holders[:2] if one not in shown)]
+        prepared = _read_prepared(look) if any(one.kind == "prepared" for one in described) else {}
+        details = _read_details(look, described, replicas)
+        causes = _find_causes(look, described)
         slots = _read_inactive_slots(look, holders)
         restarting = {slot.name for slot in slots if slot.is_briefly_inactive}
         synced = {slot.name for slot in slots if slot.is_synced}
-        holding = [one for one in shown if not one.catalog_only and not (one.kind == "slot" and one.key in restarting)]
-        oldest = next((one for one in holding if _is_long(one)), None)
-        if oldest:
-            look.known.holder = _describe(oldest, {}, prepared)
-            cause = causes.get(oldest.key)
-            own = _end(oldest, details.get(oldest.key), prepared)[0] if _names_it(oldest) else ""
-            look.known.holder_statement = cause.remedy.statement if cause else own
-        judged = [(rank, one) for rank, one in enumerate(holding) if _is_long(one) or one.kind == "prepared"]
-        described = [one.pid for _, one in judged if one.kind == "backend" and not one.via and one.key in details]
-        look.known.described[self.name] = frozenset(pid for pid in described if pid is not None)
+        of_data = [
+            one
+            for one in described
+            if not one.catalog_only and not one.is_explained and not (one.kind == "slot" and one.key in restarting)
+        ]
+        holding = [one for one in of_data if one in shown]
+        by_age = sorted(of_data, key=lambda one: -one.age_xids)
+        oldest = [self._describe_oldest(one, details, prepared, causes.get(one.key), is_shown=one in shown) for one in by_age]
+        # Feedback is some seconds old even if nothing on the replica holds anything.
+        certain = next((one for one in oldest if not (one.is_feedback and one.is_young)), None)
+        look.known.holders = [one for one in (certain, oldest[0] if oldest else None) if one is not None]
+        if certain is not None and oldest[0] is certain:
+            look.known.holders = [certain]
+        judged = [(rank, one) for rank, one in enumerate(holding) if _is_reported(one)]
+        told = [one.pid for _, one in judged if one.kind == "backend" and one.source == SERVER and one.key in details]
+        look.known.described[self.name] = frozenset(pid for pid in told if pid is not None)
         rows = [
             (
                 _describe(one, details, prepared),
                 format_since(one.age_s) if one.age_s is not None else "",
-                format_age(one.age_s) if one.age_s is not None else "",
+                format_age(one.age_s) if one.age_s is not None else _at_least(self._history.at_least_s(one)),
                 format_count(one.age_xids),
                 _describe_way(one),
                 causes[one.key].words
@@ -80,17 +142,80 @@ class HorizonSubject(Subject):
             for one in shown
         ]
         more = len(lasting) - len(shown)
-        seen = "" if look.known.sees_all else " that this user may see"
+        on_primary = self._look_at_primary(look) if look.known.is_replica else None
+        whose = "of this replica" if on_primary else "of this database"
         return Section(
             title="Who holds the horizon",
             columns=("holder", "since", "age", "transactions", "how", "statement that ends it"),
             rows=tuple(rows),
-            sentences=(f"and {more} more",) if more else () if rows else (f"No transaction{seen} is older than a second.",),
-            says_nothing=not rows,
+            sentences=(
+                *((f"and {more} more",) if more else () if rows else (f"No transaction {whose} is older than a second.",)),
+                *((on_primary.sentence,) if on_primary else ()),
+            ),
+            says_nothing=not rows and not on_primary,
             has_statements=True,
-            findings=tuple(judge_holder(one, details, prepared, rank, causes.get(one.key)) for rank, one in judged),
+            findings=tuple(
+                judge_holder(one, details, prepared, rank, causes.get(one.key), self._history.at_least_s(one))
+                for rank, one in judged
+            )
+            + ((on_primary,) if on_primary and on_primary.about else ()),
             unseen=_name_unseen(shown),
         )
+
+    def _describe_oldest(
+        self,
+        holder: Holder,
+        details: Mapping[str, SessionDetails],
+        prepared: Mapping[str, PreparedTransaction],
+        cause: Cause | None,
+        *,
+        is_shown: bool,
+    ) -> OldestHolder:
+        return OldestHolder(
+            name=_describe(holder, details, prepared),
+            finding=judge_holder(holder, details, prepared, 0, cause, self._history.at_least_s(holder)),
+            is_reported=is_shown and _is_reported(holder),
+            is_feedback=holder.kind == "replica" or (holder.kind == "slot" and holder.state == "active"),
+            age_s=holder.age_s,
+            at_least_s=self._age_s(holder),
+            about_s=None if holder.age_s is not None else self._history.about_s(holder),
+            age_xids=holder.age_xids,
+        )
+
+    def _look_at_primary(self, look: Look) -> Finding:
+        """Return what the replica's snapshot tells of the primary; it is about nothing if there is no old transaction."""
+        oldest, ended = look.server.execute(_REPLAYED).fetchone() or (0, 0)
+        self._replayed.append((look.at_s, ended))
+        if len(self._replayed) > _MOST_REMEMBERED:
+            del self._replayed[1::2]
+        open_s = look.at_s - next((at_s for at_s, then in self._replayed if oldest < then), look.at_s)
+        is_old = open_s >= BRIEF_S or ended - oldest >= MANY_XIDS
+        sentence = "On the primary, no transaction that has written is known to be older than a second."
+        if is_old or ended > oldest:
+            lasted = f"for at least {format_age(open_s)}, " if open_s >= BRIEF_S else ""
+            xids = format_plural(ended - oldest, "transaction")
+            sentence = f"On the primary, a transaction has been open {lasted}since {xids} ago. Only the primary knows which."
+        is_long = open_s >= YOUNG_HOLDER_S or ended - oldest >= MANY_XIDS
+        return Finding(
+            severity=Severity.WARNING if is_long else Severity.NOTE,
+            subject=self.name,
+            about="primary" if is_old else "",
+            sentence=sentence,
+            because="vacuums of the primary, and so of this replica, cannot remove rows that have died since" if is_old else "",
+        )
+
+    def _age_s(self, holder: Holder) -> float:
+        """Return its age, or for how long it was seen if the server does not say it."""
+        return holder.age_s if holder.age_s is not None else self._history.at_least_s(holder)
+
+
+def _is_reported(holder: Holder) -> bool:
+    """Whether it is a finding whatever it does to the queue's tables."""
+    return _is_long(holder) or holder.kind == "prepared"
+
+
+def _at_least(seen_s: float) -> str:
+    return f"at least {format_age(seen_s)}" if seen_s >= BRIEF_S else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +233,7 @@ def _find_causes(look: Look, holders: list[Holder]) -> dict[str, Cause]:
     heads = {
         one.key: waits.find_heads(one.pid)
         for one in holders
-        if one.kind == "backend" and not one.via and one.pid is not None and one.pid in waits.by_session
+        if one.kind == "backend" and one.source == SERVER and one.pid is not None and one.pid in waits.by_session
     }
     sessions = read_sessions(look.server, [head for of_one in heads.values() for head in of_one if isinstance(head, int)])
     return {
@@ -164,17 +289,23 @@ def judge_holder(
     prepared: Mapping[str, PreparedTransaction],
     rank: int,
     cause: Cause | None = None,
+    seen_s: float = 0.0,
 ) -> Finding:
     """Return what a holder means, and how to end it. ``rank``: 0 for the oldest. ``details`` and ``prepared``: by the holder's key.
 
-    ``cause``: for whom it waits, if it does; that is to be ended, and not the holder.
+    ``cause``: for whom it waits, if it does; that is to be ended, and not the holder. ``seen_s``: for how long it was seen, which is said if the server
+    hides its age.
     """
     is_urgent = rank == 0 and ((holder.age_s or 0) >= VERY_LONG_TRANSACTION_S or holder.age_xids >= MANY_XIDS)
     severity = Severity.CRITICAL if is_urgent else Severity.WARNING if _is_long(holder) else Severity.NOTE
     since = f" for {format_age(holder.age_s)}, since {format_since(holder.age_s)}" if holder.age_s is not None else ""
+    if not since and (at_least := _at_least(seen_s)):
+        since = f" for {at_least}"
     verb = "holds the horizon" if rank == 0 else "also keeps dead rows"
     session = details.get(holder.key)
     doing = f" It is {session.doing}." if session and session.doing else ""
+    if _is_elsewhere(holder):
+        doing = f" It holds it through a replica's feedback, which asks for the transactions of all databases.{doing}"
     statement, where, caution = _end(holder, session, prepared)
     if cause:
         statement, where, caution = cause.remedy.statement, cause.remedy.where, cause.remedy.caution
@@ -195,7 +326,7 @@ def judge_holder(
 
 def _end(holder: Holder, session: SessionDetails | None, prepared: Mapping[str, PreparedTransaction]) -> tuple[str, str, str]:
     """Return the statement that ends the holder, where to execute it, and what else it does."""
-    on_replica = f"on {holder.source}" if holder.via else ""
+    on_replica = f"on {holder.source}" if holder.source != SERVER else ""
     match holder.kind:
         case "backend":
             remedy = end_session(holder.pid or 0, session)
@@ -219,12 +350,12 @@ def _describe(holder: Holder, details: Mapping[str, SessionDetails], prepared: M
     match holder.kind:
         case "backend":
             session = details.get(holder.key)
-            name = session.name if session else f"session {holder.pid}"
+            name = session.name if session else f"session {holder.pid} (database {holder.database})"
             if session and session.is_dump:
                 name = name.replace("session", "pg_dump, session", 1)
             elif session and session.is_walsender:
                 name = f"copy of tables to a subscriber of logical replication, {name}"
-            return f"{name} on {holder.source}" if holder.via else name
+            return f"{name} on {holder.source}" if holder.source != SERVER else name
         case "prepared":
             one = prepared.get(holder.key)
             return f"prepared transaction {holder.key}" + (f" (database {one.database}, owner {one.owner})" if one else "")
@@ -234,9 +365,16 @@ def _describe(holder: Holder, details: Mapping[str, SessionDetails], prepared: M
             return f"replica {holder.application}"
 
 
+def _is_elsewhere(holder: Holder) -> bool:
+    """Whether it is on the observed server, and in another database."""
+    return bool(holder.via) and holder.source == SERVER and holder.kind in ("backend", "prepared")
+
+
 def _describe_way(holder: Holder) -> str:
     if holder.catalog_only:
         return "slot, system catalogs only"
+    if holder.is_explained:
+        return "hot_standby_feedback, of a transaction that is listed"
     if holder.via == "feedback":
         return "hot_standby_feedback of a replica"
     if holder.via:
@@ -262,7 +400,13 @@ def _read_details(look: Look, holders: list[Holder], replicas: Mapping[str, Any]
 
 
 def _name_unseen(holders: list[Holder]) -> tuple[Unseen, ...]:
-    behind = sorted({one.application or one.key for one in holders if one.via and one.kind != "backend" and not one.catalog_only})
+    behind = sorted(
+        {
+            one.application or one.key
+            for one in holders
+            if one.kind in ("replica", "slot") and one.via and not one.catalog_only and not one.is_explained
+        }
+    )
     return tuple(
         Unseen(
             what=f"which session on replica {name} holds the horizon",

@@ -20,6 +20,7 @@ from stallbench.observe.postgres.notifications import NotificationsSubject
 from stallbench.observe.postgres.operations import OperationsSubject
 from stallbench.observe.postgres.pending_lists import PendingListsSubject
 from stallbench.observe.postgres.queues import QueuesSubject
+from stallbench.observe.postgres.replicas import ReplicasSubject
 from stallbench.observe.postgres.replication import ReplicationSubject
 from stallbench.observe.postgres.rights import RightsSubject
 from stallbench.observe.postgres.session import ReadOnlySession
@@ -51,6 +52,7 @@ def make_postgres_observer(
         tuple(servers.replicas),
         [
             RightsSubject(),
+            ReplicasSubject(),
             LockWaitsSubject(),
             HorizonSubject(),
             queues,

@@ -77,7 +77,7 @@ class SessionDetails(NamedTuple):
     def name(self) -> str:
         """Return what an engineer knows it by."""
         known = [f'"{self.application}"' if self.application else "", f"user {self.user}" if self.user else ""]
-        known.append(f"from {self.client}" if self.client else "")
+        known += [f"from {self.client}" if self.client else "", f"database {self.database}" if self.database else ""]
         kind = "session" if self.backend_type in ("client backend", "") else self.backend_type
         about = ", ".join(part for part in known if part)
         return f"{kind} {self.pid}" + (f" ({about})" if about else "")

@@ -17,13 +17,13 @@ from stallbench.collectors.statements import (
     read_statement_texts,
 )
 from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text, write_quoted
+from stallbench.observe.postgres.dead_rows import ClaimCost
 from stallbench.observe.postgres.rights import describe_hidden_from
 from stallbench.observe.server_time import MARK
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+from stallbench.observe.thresholds import CLAIM_BUFFERS, SLOWER_CLAIM
 
 _MOST_SHOWN = 4
-_SLOWER = 3.0
-_MANY_BUFFERS = 200
 _FEWEST_CALLS = 3
 _CLAIM_WORDS = re.compile(r"\bfor (no key )?update\b|\bskip locked\b|\bpg_try_advisory", re.IGNORECASE)
 _OTHER_ENCODINGS = """
@@ -60,6 +60,7 @@ class StatementsSubject(Subject):
 
     def look(self, look: Look) -> Section:
         """Return the claim statements and those that took the most time since the last look."""
+        look.known.claims = ()
         counted = self.read_counts(look)
         if counted is None:
             missing = [replace(one, could_change_the_answer=look.known.may_be_late) for one in self.describe_missing(look)]
@@ -85,6 +86,13 @@ class StatementsSubject(Subject):
         )
         shown = shown or dict.fromkeys(one.statement for one in of_all_time)
         rows, findings = [], []
+        look.known.claims = [
+            ClaimCost(
+                text=self._texts.get(name, ""), mean_ms=mean_ms, earlier_ms=_mean_ms(self._first.get(name)), buffers=_buffers(now)
+            )
+            for name in claims
+            if (now := grown.get(name)) and now.calls >= _FEWEST_CALLS and (mean_ms := _mean_ms(now)) is not None
+        ]
         for name in list(shown)[: 2 * _MOST_SHOWN]:
             now, earlier = grown.get(name), self._first.get(name)
             rows.append(self._row(name, name in claims, now, earlier, over_s))
@@ -179,10 +187,10 @@ class StatementsSubject(Subject):
 
     def _judge(self, name: int | str, now: StatementCounts, earlier: StatementCounts | None) -> Finding | None:
         buffers, before = _buffers(now), _buffers(earlier)
-        if now.calls < _FEWEST_CALLS or buffers is None or buffers < _MANY_BUFFERS:
+        if now.calls < _FEWEST_CALLS or buffers is None or buffers < CLAIM_BUFFERS:
             return None
         times = buffers / before if before else None
-        if times is not None and times < _SLOWER:
+        if times is not None and times < SLOWER_CLAIM:
             return None
         compared = f", {times:,.1f} times as many as earlier ({format_count(before)})" if times else ""
         return Finding(

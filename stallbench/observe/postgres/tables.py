@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, read_workers
+from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, AutovacuumWorker, read_workers
 from stallbench.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
 from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural, write_quoted
+from stallbench.observe.postgres.dead_rows import DeadRows, Left, Removal, find_claim, find_keeper, rate_of
 from stallbench.observe.postgres.indexes import judge_indexes
 from stallbench.observe.postgres.table_sizes import FILLED, ROW_OVERHEAD_BYTES, Sizes, TableSizes
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
@@ -18,7 +20,8 @@ _MANY_DEAD = 10_000
 _SOME_DEAD = 1_000
 _MOSTLY_DEAD = 0.5
 """Share of dead rows among all above which a scan of the table is mostly in vain."""
-_JUST_VACUUMED_S = 600.0
+_XIDS = 2**32
+_NAMES = "SELECT oid::bigint, oid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_class WHERE oid = ANY(%s::pg_catalog.oid[]) ORDER BY 2"
 # All tables are counted in memory, without locks. A table without settings of its own is not
 # due before it has the server's threshold of dead rows, so the others need not be judged.
 _TABLES = f"""
@@ -52,6 +55,8 @@ SELECT oid::bigint, oid::pg_catalog.regclass::pg_catalog.text, dead, written, pg
   ARRAY(SELECT oid::pg_catalog.regclass::pg_catalog.text FROM overdue ORDER BY beyond DESC LIMIT {_MOST_SHOWN}),
   (SELECT pg_catalog.count(*) FROM counted),
   logged_name,
+  coalesce(pg_catalog.pg_stat_get_last_vacuum_time(oid) <= pg_catalog.pg_stat_get_last_autovacuum_time(oid),
+    pg_catalog.pg_stat_get_last_vacuum_time(oid) IS NULL),
   (SELECT pg_catalog.sum((1 - null_frac) * avg_width) FROM pg_catalog.pg_stats
    JOIN pg_catalog.pg_namespace ON nspname = schemaname
    JOIN pg_catalog.pg_class AS own_class ON own_class.relnamespace = pg_namespace.oid AND own_class.relname = tablename
@@ -85,6 +90,8 @@ class TableCounts(NamedTuple):
     tables: int
     logged_name: str
     """As the server's log names it."""
+    was_autovacuum: bool
+    """Whether its last vacuum may have been autovacuum's, which the log has."""
     row_bytes: float | None
     """Without its header; None if the user may not read the table's statistics."""
     sizes: Sizes | None = None
@@ -108,6 +115,14 @@ def _read(row: tuple[Any, ...]) -> TableCounts:
     return counts._replace(name=write_quoted(counts.name), overdue_names=[write_quoted(name) for name in counts.overdue_names])
 
 
+class _Reading(NamedTuple):
+    """What one look found of a table."""
+
+    at_s: float
+    next_xid: int
+    counts: TableCounts
+
+
 class TablesSubject(Subject):
     """Reads the statistics of all tables, and the sizes of few."""
 
@@ -118,42 +133,37 @@ class TablesSubject(Subject):
 
     def __init__(self, log: Path | None = None) -> None:
         """Know no earlier counts. ``log``: the server's log, if this machine has it."""
-        self._last: dict[int, tuple[float, TableCounts]] = {}
-        self._left: dict[int, int] = {}
+        self._tables: list[TableCounts] = []
+        self._workers: tuple[int, Sequence[AutovacuumWorker]] = (0, ())
+        self._last: dict[int, _Reading] = {}
+        self._first: dict[int, _Reading] = {}
+        """The first one since the last vacuum of each table."""
+        self._rates: dict[int, tuple[float | None, float | None]] = {}
+        self._left: dict[int, Left] = {}
+        self._logged: dict[int, dict[str, int]] = {}
+        """What the log said when it was last read of each table."""
         self._sizes = TableSizes()
         self._log: AutovacuumLog | None = None
         self._log_path = log
         self._why_no_log = ""
 
     def look(self, look: Look) -> Section:
-        """Return the tables with the most dead rows and the queue's, and a finding for each that holds claims up."""
+        """Return the tables with the most dead rows and the queue's."""
+        self._tables, look.known.dead_rows = [], {}
         wanted = look.known.queue_oids
+        if look.known.is_replica:
+            return self._show_sizes_only(look)
         rows = look.server.execute(_TABLES, {"wanted": list(wanted)}).fetchall()
         sizes = self._sizes.read(look.server, [row[0] for row in rows])
         tables = [_read(row)._replace(sizes=sizes.get(row[0])) for row in rows if row[1] is not None]
-        self._notice_vacuums(tables)
-        most, workers = read_workers(look.server)
-        findings = [finding for table in tables if (finding := self._judge(table, look, wanted))]
-        findings += judge_indexes(
+        self._notice_vacuums(tables, look)
+        self._tables = tables
+        self._workers = most, workers = read_workers(look.server)
+        of_indexes = judge_indexes(
             look, [(one.oid, one.sizes) for one in tables if one.sizes and not _is_mostly_dead(one)], LITTLE_BYTES
         )
+        look.known.dead_rows = {table.oid: self._describe_dead(table, look) for table in tables}
         overdue = tables[0].overdue_tables if tables else 0
-        if overdue and len(workers) >= most:
-            names = ", ".join(tables[0].overdue_names)
-            more = f" and {format_count(overdue - shown)} more" if overdue > (shown := len(tables[0].overdue_names)) else ""
-            all_workers = "The only autovacuum worker is" if most == 1 else f"All {most} autovacuum workers are"
-            busy = "; ".join(f"{one.doing or 'busy'} for {format_age(one.busy_s)}" for one in workers)
-            findings.append(
-                Finding(
-                    severity=Severity.WARNING,
-                    subject=self.name,
-                    about="autovacuum workers",
-                    sentence=f"{all_workers} busy ({busy}), and {format_plural(overdue, 'table')} "
-                    f"{'is' if overdue == 1 else 'are'} due for a vacuum: {names}{more}.",
-                    statement=f"VACUUM {tables[0].overdue_names[0]};",
-                    caution="needs no autovacuum worker; removes nothing while the horizon is held",
-                )
-            )
         listed = [table for table in tables if table.dead >= _SOME_DEAD or table.oid in wanted]
         has_toast = any(table.sizes and table.sizes.toast_bytes for table in listed)
         section = Section(
@@ -173,21 +183,75 @@ class TablesSubject(Subject):
             ),
             rows=tuple(self._row(table, look.at_s, has_toast=has_toast) for table in listed),
             sentences=(self._describe_workers(most, workers, overdue, tables, sees_all=look.known.sees_all),),
-            findings=tuple(findings),
+            findings=tuple(of_indexes),
             unseen=self._name_unseen(tables),
         )
-        self._last = {table.oid: (look.at_s, table) for table in tables}
+        self._last = {table.oid: _Reading(look.at_s, look.known.next_xid, table) for table in tables}
         return section
 
-    def _notice_vacuums(self, tables: Sequence[TableCounts]) -> None:
-        """Remember how many dead rows each vacuum left: PostgreSQL sets its count of dead rows to them at the end of a vacuum."""
+    def _notice_vacuums(self, tables: Sequence[TableCounts], look: Look) -> None:
+        """Learn what each vacuum left: from the log, or from the counts before and after one that ended between two looks.
+
+        PostgreSQL sets its count of dead rows to what a vacuum left at its end. What was written since the look before may have died after that.
+        """
         self._read_log()
         for table in tables:
             last = self._last.get(table.oid)
-            if last and table.vacuums > last[1].vacuums:
-                self._left[table.oid] = table.dead
-            if self._log and (logged := self._log.last.get(table.logged_name)):
-                self._left[table.oid] = logged.get("not_removable_tuples", table.dead)
+            if last and table.vacuums != last.counts.vacuums:
+                self._left.pop(table.oid, None)
+                if table.vacuums == last.counts.vacuums + 1:
+                    written = table.written - last.counts.written
+                    self._left[table.oid] = Left(max(0, table.dead - written), table.dead)
+            if last is None or table.vacuums != last.counts.vacuums:
+                self._first[table.oid] = _Reading(look.at_s, look.known.next_xid, table)
+            logged = self._log.last.get(table.logged_name) if self._log else None
+            if logged is None or not table.was_autovacuum:
+                continue
+            if logged is not self._logged.get(table.oid) and "not_removable_tuples" in logged:
+                self._logged[table.oid] = logged
+                kept, cutoff = logged["not_removable_tuples"], logged.get("oldest_xmin")
+                age = (look.known.next_xid - cutoff) % _XIDS if cutoff is not None else None
+                self._left[table.oid] = Left(kept, kept, age)
+
+    def _describe_dead(self, table: TableCounts, look: Look) -> DeadRows:
+        last, first = self._last.get(table.oid), self._first[table.oid]
+        per_s = per_xid = None
+        if last and last.counts.vacuums == table.vacuums:
+            xids = (look.known.next_xid - last.next_xid) % _XIDS
+            per_s, per_xid = rate_of(table.dead - last.counts.dead, look.at_s - last.at_s, xids)
+        if per_s is not None:
+            self._rates[table.oid] = per_s, per_xid
+        elif last and last.counts.vacuums != table.vacuums:
+            per_s, per_xid = self._rates.get(table.oid, (None, None))
+        return DeadRows(
+            dead=table.dead,
+            vacuumed_s=table.vacuumed_s,
+            left=self._left.get(table.oid),
+            dead_before=first.counts.dead,
+            xids_before=(look.known.next_xid - first.next_xid) % _XIDS,
+            per_s=per_s,
+            per_xid=per_xid,
+        )
+
+    def _show_sizes_only(self, look: Look) -> Section:
+        """Return the queue's tables on a replica, which counts no dead rows and vacuums nothing."""
+        wanted = list(look.known.queue_oids)
+        sizes = self._sizes.read(look.server, wanted)
+        names = {oid: write_quoted(name) for oid, name in look.server.execute(_NAMES, (wanted,)).fetchall()}
+        return Section(
+            title="Tables of the queue",
+            columns=("table", "live rows", "dead rows", "last vacuum", "size", "indexes") if names else (),
+            rows=tuple(
+                (
+                    name,
+                    *["unknown"] * 3,
+                    format_bytes(sizes[oid].table_bytes) if oid in sizes else "locked",
+                    format_bytes(sizes[oid].index_bytes) if oid in sizes else "locked",
+                )
+                for oid, name in names.items()
+            ),
+            sentences=("Dead rows, vacuums and autovacuum workers are unknown: only the primary has them.",),
+        )
 
     def _read_log(self) -> None:
         """Read what is new in the log, at first its end. It may be missing while another program replaces it."""
@@ -201,45 +265,99 @@ class TablesSubject(Subject):
         except OSError as error:
             self._why_no_log = error.strerror or str(error)
 
-    def _judge(self, table: TableCounts, look: Look, wanted: Sequence[int]) -> Finding | None:
-        if not _is_mostly_dead(table):
-            return None
-        holder = look.known.holder
-        if not holder and table.oid in look.known.without_autovacuum:
-            return None  # what is to blame has been said, with these figures
-        vacuumed = (
-            f"its last vacuum ended {format_age(table.vacuumed_s)} ago"
-            if table.vacuumed_s is not None
-            else "it was never vacuumed"
-        )
-        left = self._left.get(table.oid)
-        could_not = ""
-        if left is not None and left >= _MANY_DEAD:
-            could_not = f" and left {format_count(left)} dead rows that it could not remove"
-        elif table.vacuumed_s is not None and table.vacuumed_s < _JUST_VACUUMED_S and table.is_overdue and holder:
-            could_not = f"; it could not remove what died since {holder} began"
-        if table.in_vacuum:
-            vacuumed += ", another one is running"
-        statement = look.known.holder_statement if holder else f"VACUUM {table.name};"
-        caution = "" if holder else "reads and writes the whole table once"
-        if could_not and not holder:
-            caution += "; removes only rows that no open transaction can see any more"
+    def judge(self, look: Look) -> tuple[Finding, ...]:
+        """Return a finding for each table whose dead rows cannot be removed, or cost something: the holder that keeps them, or the table."""
+        findings: list[Finding] = []
+        for table in self._tables:
+            rows = look.known.dead_rows.get(table.oid)
+            if rows is None or not _is_mostly_dead(table):
+                continue
+            is_introduced = any(one.subject != self.name for one in findings)
+            if finding := self._judge(table, rows, look, is_introduced=is_introduced):
+                findings.append(finding)
+        return (*findings, *self._judge_workers(look))
+
+    def _judge(self, table: TableCounts, rows: DeadRows, look: Look, *, is_introduced: bool) -> Finding | None:
+        """Return what is wrong with a table. ``is_introduced``: whether a finding before it says what the oldest holder is."""
+        is_queue = table.oid in look.known.queue_oids
+        removal, holder = find_keeper(rows, look.known.holders)
+        claim = find_claim(look.known.claims, table.name.rpartition(".")[2]) if is_queue else None
+        is_costly, is_cheap = claim is not None and claim.is_high, claim is not None and not claim.is_high
+        words = f"{table.name} has {format_count(table.dead)} dead rows beside {format_plural(table.live, 'live row')}"
+        words += f"; {self._describe_vacuum(table, rows)}." + (f" A claim {claim}." if claim and is_costly else "")
+        because = "each claim reads past dead rows" if is_queue and not is_cheap else ""
+        was_proven = holder is not None and not holder.is_feedback and rows.left is not None and rows.left.least >= table.dead / 2
+        if holder is not None and removal is Removal.KEPT and (was_proven or holder.is_reported or not holder.is_young):
+            return replace(
+                holder.finding,
+                severity=Severity.CRITICAL if is_queue and not is_cheap else Severity.WARNING,
+                sentence=words if holder.is_reported or is_introduced else f"{holder.finding.sentence} {words}",
+                because=holder.finding.because,
+            )
+        if holder is not None and holder.is_reported and removal is Removal.UNKNOWN:
+            unknown = " Which of them died before it began, so that a vacuum would remove them, is not known."
+            return replace(holder.finding, severity=Severity.WARNING, sentence=words + unknown)
+        if is_cheap or (removal is Removal.REMOVED and table.oid in look.known.without_autovacuum):
+            return None  # it costs nothing, or what is to blame has been said, with these figures
+        severity = Severity.NOTE if not is_costly else Severity.CRITICAL if removal is Removal.REMOVED else Severity.WARNING
+        if holder is not None and removal is not Removal.REMOVED:
+            since = "it is" if holder.age_s is None else f"it began {format_age(holder.age_s)} ago, and is"
+            words += f" The oldest holder of the horizon is {holder.name}; {since} {format_plural(holder.age_xids, 'transaction')} old."
+            words += (
+                " A vacuum removes most of them only after its end."
+                if removal is Removal.KEPT
+                else " Whether a vacuum would remove them now is not known."
+            )
+        can_vacuum = removal is Removal.REMOVED and not table.in_vacuum
         return Finding(
-            severity=Severity.CRITICAL if table.oid in wanted else Severity.WARNING,
+            severity=severity,
             subject=self.name,
             about=table.name,
-            sentence=f"{table.name} has {format_count(table.dead)} dead rows beside {format_plural(table.live, 'live row')}; "
-            f"{vacuumed}{could_not}.",
-            because="each claim reads past dead rows" if table.oid in wanted else "",
-            statement=statement,
-            caution=caution,
+            sentence=words,
+            because=because,
+            statement=f"VACUUM {table.name};" if can_vacuum else "",
+            caution="reads and writes the whole table once" if can_vacuum else "",
+        )
+
+    def _describe_vacuum(self, table: TableCounts, rows: DeadRows) -> str:
+        if table.in_vacuum:
+            return "a vacuum of it is running"
+        if table.vacuumed_s is None:
+            return "it was never vacuumed"
+        left = f" and left {rows.left} dead rows that it could not remove" if rows.left and rows.left.most else ""
+        return f"its last vacuum ended {format_age(table.vacuumed_s)} ago{left}"
+
+    def _judge_workers(self, look: Look) -> tuple[Finding, ...]:
+        """Return a finding if every autovacuum worker is busy, and tables wait for one."""
+        most, workers = self._workers
+        overdue = self._tables[0].overdue_tables if self._tables else 0
+        if not overdue or len(workers) < most:
+            return ()
+        first = self._tables[0]
+        names = ", ".join(first.overdue_names)
+        more = f" and {format_count(overdue - shown)} more" if overdue > (shown := len(first.overdue_names)) else ""
+        all_workers = "The only autovacuum worker is" if most == 1 else f"All {most} autovacuum workers are"
+        busy = "; ".join(f"{one.doing or 'busy'} for {format_age(one.busy_s)}" for one in workers)
+        holder = next((one for one in look.known.holders if not one.is_young), None)
+        is_held = holder is not None
+        return (
+            Finding(
+                severity=Severity.WARNING,
+                subject=self.name,
+                about="autovacuum workers",
+                sentence=f"{all_workers} busy ({busy}), and {format_plural(overdue, 'table')} "
+                f"{'is' if overdue == 1 else 'are'} due for a vacuum: {names}{more}."
+                + (f" A vacuum removes nothing that died since {holder.name} began." if holder is not None else ""),
+                statement="" if is_held else f"VACUUM {first.overdue_names[0]};",
+                caution="" if is_held else "needs no autovacuum worker",
+            ),
         )
 
     def _row(self, table: TableCounts, at_s: float, *, has_toast: bool) -> tuple[str, ...]:
         last = self._last.get(table.oid)
         rate = ""
-        if last and at_s > last[0]:
-            rate = format_count((table.written - last[1].written) / (at_s - last[0]))
+        if last and at_s > last.at_s:
+            rate = format_count((table.written - last.counts.written) / (at_s - last.at_s))
         vacuum = "running" if table.in_vacuum else "never" if table.vacuumed_s is None else f"{format_age(table.vacuumed_s)} ago"
         due = format_count(table.threshold) + (" (overdue)" if table.is_overdue else "")
         bloat = table.bloat_bytes
@@ -252,7 +370,7 @@ class TablesSubject(Subject):
             format_count(table.dead),
             due if table.has_autovacuum else "off",
             vacuum,
-            format_count(self._left[table.oid]) if table.oid in self._left else "",
+            str(self._left[table.oid]) if table.oid in self._left else "",
             rate,
             format_bytes(sizes.table_bytes) if sizes else "locked",
             "little" if is_little else f"about {format_bytes(bloat)}" if bloat is not None else "?",
