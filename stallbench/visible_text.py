@@ -15,7 +15,7 @@ Replaced, by the notation of Python (``\x1b``, ``\u202e``, ``\U000e0041``):
   drawn over the lines above and below. No orthography needs so many.
 
 Kept, because they are visible or move nothing: letters of every script, emoji, spaces of another width (U+00A0, U+3000), which prose needs. In the
-names of SQL, where another space is another name, `stallbench.observe.formatting` writes them by number, too. Letters that look alike, and the
+names of SQL, where another space is another name, `stallbench.sql_names` writes them by number, too. Letters that look alike, and the
 direction of Arabic and Hebrew letters themselves, stay.
 """
 

@@ -18,6 +18,8 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.section import SettingValue
+from stallbench.sql_names import NO_SQL, write_quoted
+from stallbench.visible_text import make_visible
 
 OBJECTS_TABLE = "stallbench_objects"
 """The table that lists what the bench created in an external database."""
@@ -34,9 +36,14 @@ class DatabaseObject:
     name: str
     """With its schema, if the engine has schemas, and quoted as the engine requires."""
 
+    @property
+    def shown_name(self) -> str:
+        """Its name for readers: of PostgreSQL still that of the same object in SQL, else with what it hides made visible."""
+        return make_visible(write_quoted(self.name), in_one_line=True)
+
     def __str__(self) -> str:
         """Return it as a part of a sentence."""
-        return f"{self.kind.lower()} {self.name}"
+        return f"{self.kind.lower()} {self.shown_name}"
 
     def fits(self, patterns: Iterable[str]) -> bool:
         """Whether one of ``patterns`` names it, or a schema in which it is; see `Queue.creates`."""
@@ -47,9 +54,18 @@ class DatabaseObject:
     @property
     def removal(self) -> str:
         """The statement that removes it, unless something else needs it."""
+        return self._write_removal(self.name)
+
+    @property
+    def shown_removal(self) -> str:
+        """The same for readers, who copy it."""
+        shown = self._write_removal(self.shown_name)
+        return f"{shown} ({NO_SQL})" if self.shown_name != write_quoted(self.name) else shown
+
+    def _write_removal(self, name: str) -> str:
         if self.kind == _LARGE_OBJECT:
-            return f"SELECT lo_unlink({self.name})"
-        return f"DROP {self.kind} {self.name}"
+            return f"SELECT pg_catalog.lo_unlink({name})"
+        return f"DROP {self.kind} {name}"
 
 
 class ServerAdapter(ABC):
@@ -161,11 +177,16 @@ class ServerAdapter(ABC):
         found = {each for each in self.find_objects() if each in declared or each.fits(patterns)}
         self.record(found - (self.read_created_objects() or set()))
 
+    def require_no_other_creators(self) -> None:  # noqa: B027 - not every engine executes what others have created
+        """Raise `NotCarriedOutError` if others may create objects where the bench would take them for its own."""
+
     def prepare_database(self) -> None:
         """Remove what a killed run left behind, and create `OBJECTS_TABLE` in the empty database.
 
-        Raises `NotCarriedOutError` if the database contains anything that the bench did not create, or another run uses it.
+        Raises `NotCarriedOutError` if the database contains anything that the bench did not create, others may create something there, or another
+        run uses it.
         """
+        self.require_no_other_creators()
         created = self.read_created_objects()
         if created is not None and (others := self.count_other_sessions()):
             raise NotCarriedOutError(
@@ -217,7 +238,7 @@ class ServerAdapter(ABC):
             self.execute(f"DROP TABLE {self.objects_table}")
         return [
             f"{each} is still in database {self.endpoint.database} on {self.name}: {refusals[each]}; when nothing needs it any more, "
-            f"`stallbench clean` removes it, and so does {each.removal}"
+            f"`stallbench clean` removes it, and so does {each.shown_removal}"
             for each in sorted(left, key=str)
         ]
 
@@ -225,7 +246,7 @@ class ServerAdapter(ABC):
         """Return a sentence for each object of which `OBJECTS_TABLE` does not say that the bench created it; they stay."""
         return [
             f"{each} is in database {self.endpoint.database} on {self.name}, and was not there before the run; it stays, because the bench has "
-            f"no record of having created it; if nobody needs it, remove it by {each.removal}"
+            f"no record of having created it; if nobody needs it, remove it by {each.shown_removal}"
             for each in sorted(self.find_objects() - (self.read_created_objects() or set()), key=str)
         ]
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.sql import SQL, Identifier, Literal
 
+from stallbench.engines.postgres import Connection
+from stallbench.engines.postgres_trust import OPEN_TRANSACTIONS_OF_STRANGERS, STRANGERS_WHO_MAY_CREATE
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
 from stallbench.external.setting_values import normalize_postgres
 from stallbench.scenario.section import SettingValue
 from stallbench.servers.postgres import read_changed_settings, setting_text
+from stallbench.sql_names import write_quoted
+from stallbench.visible_text import make_visible
 from stallbench.waiting import wait_until
 
 _IN_FORCE_S = 5.0
@@ -80,9 +85,17 @@ class PostgresAdapter(ServerAdapter):
     engines = frozenset({"postgres"})
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Execute it."""
-        cursor = self.connection.execute(statement, values or None)
-        return list(cursor.fetchall()) if cursor.description else []
+        """Execute it where names and operators can be PostgreSQL's own only, so an object needs its schema."""
+        with self._without_foreign_names() as connection:
+            cursor = connection.execute(statement, values or None)
+            return list(cursor.fetchall()) if cursor.description else []
+
+    @contextmanager
+    def _without_foreign_names(self) -> Iterator[Connection]:
+        """A transaction in which names without a schema are found in ``pg_catalog`` alone; nothing of that stays in the session of a pooler."""
+        with self.connection.transaction():
+            self.connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
+            yield self.connection
 
     def read_version(self) -> str:
         """Return the version that the server reports at connection."""
@@ -90,7 +103,8 @@ class PostgresAdapter(ServerAdapter):
 
     def read_settings(self) -> dict[str, str]:
         """Read them as for a private server."""
-        return read_changed_settings(self.connection)
+        with self._without_foreign_names() as connection:
+            return read_changed_settings(connection)
 
     def require_role(self, role: str) -> None:
         """Check whether it is in recovery, and whether a replica receives WAL."""
@@ -167,7 +181,33 @@ class PostgresAdapter(ServerAdapter):
 
     def find_objects(self) -> set[DatabaseObject]:
         """Read them from the catalogue, in all schemas except PostgreSQL's own; without what belongs to extensions."""
-        return find_objects(self.connection)
+        with self._without_foreign_names() as connection:
+            return find_objects(connection)
+
+    def require_no_other_creators(self) -> None:
+        """Look who may create in the database or in its schema ``public``, and for transactions that may already have done so."""
+        where = f"database {self.endpoint.database} on {self.name}"
+        found, remedies = [], []
+        for kind, name, role, is_owner, first, count in self.execute(STRANGERS_WHO_MAY_CREATE):
+            place, shown = f"{kind} {write_quoted(name)}", write_quoted(role)
+            more = f" and {count - 1} more" if count > 1 else ""
+            found.append(
+                f"{make_visible(first, in_one_line=True)}{more} may create in {place.partition(' ')[0].lower()} {write_quoted(name)}"
+            )
+            remedies.append(f"ALTER {place} OWNER TO CURRENT_USER;" if is_owner else f"REVOKE CREATE ON {place} FROM {shown};")
+        if found:
+            raise NotCarriedOutError(
+                f"{where} is not the bench's alone: {', '.join(dict.fromkeys(found))}, and so could have the bench execute "
+                f"what they write; as the owner or a superuser: {' '.join(remedies)}"
+            )
+        for what, role, which in self.execute(OPEN_TRANSACTIONS_OF_STRANGERS):
+            raise NotCarriedOutError(
+                make_visible(
+                    f"{where} has {what} of {role} ({which}), which began before the bench looked at who may create there, "
+                    "and may have created something; wait until it has ended, or end it",
+                    in_one_line=True,
+                )
+            )
 
     def has_objects_table(self) -> bool:
         """Whether it is an ordinary table of this user without triggers: whoever else could write into it would have the bench drop what it lists."""
@@ -190,13 +230,14 @@ class PostgresAdapter(ServerAdapter):
 
     def drop(self, each: DatabaseObject) -> None:
         """Drop it by RESTRICT, which is also the default."""
-        self.execute(f"SET lock_timeout = '{_DROP_WITHIN}'")
-        self.execute(f"{each.removal} RESTRICT" if each.removal.startswith("DROP") else each.removal)
+        with self._without_foreign_names() as connection:
+            connection.execute(f"SET LOCAL lock_timeout = '{_DROP_WITHIN}'")
+            connection.execute(f"{each.removal} RESTRICT" if each.removal.startswith("DROP") else each.removal)
 
     def explain(self, error: Exception) -> str:
         """Return the message with its detail, which names what needs an object."""
         detail = error.diag.message_detail if isinstance(error, psycopg.Error) else None
-        return " ".join([super().explain(error), *(f"({line})" for line in (detail or "").splitlines())])
+        return " ".join([super().explain(error), *(f"({make_visible(line)})" for line in (detail or "").splitlines())])
 
     def create_recorded(self, connection: Any, create: Callable[[], None]) -> None:
         """Let ``create`` work in one transaction of ``connection``; what it has created is recorded in the same transaction.

@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stallbench.observe.lock_waits import LockWaits
+from stallbench.sql_names import NO_SQL
 from stallbench.visible_text import make_visible
 
 if TYPE_CHECKING:
@@ -104,13 +105,12 @@ class Section:
 
 
 _OF_SQL = ("statement", "remedy")
-_NO_SQL = "not to be copied: a name in it has hidden characters, which SQL of this server cannot write by number"
 
 
 def _in_lines(value: object, field_name: str = "") -> object:
     if isinstance(value, str):
         visible = make_visible(value, in_one_line=True)
-        return f"{visible} ({_NO_SQL})" if field_name in _OF_SQL and visible != value else visible
+        return f"{visible} ({NO_SQL})" if field_name in _OF_SQL and visible != value else visible
     if isinstance(value, tuple):
         return tuple(_in_lines(one) for one in value)
     if is_dataclass(value) and not isinstance(value, type):

@@ -70,7 +70,7 @@ name = "steady"
 duration = "8s"
 """
 KEPT = "table public.que_jobs is still in database"
-WHY = "view report depends on table que_jobs"
+WHY = "view public.report depends on table public.que_jobs"
 
 
 def test_what_others_create_during_a_run_survives_its_end_and_the_run_says_so(

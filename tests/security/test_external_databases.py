@@ -14,6 +14,7 @@ from stallbench.libraries import find_libraries
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import find_queue, find_queues
 from stallbench.records.endpoint import Endpoint
+from stallbench.visible_text import is_visible
 from tests.integration.conftest import EmptyOn, TestDatabase
 
 TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY 1"
@@ -121,7 +122,7 @@ def install_and_be_disturbed(kind: str, endpoint: Endpoint) -> tuple[list[str], 
             def disturbed() -> None:
                 install()
                 with open_adapter("primary", endpoint) as stranger:
-                    stranger.execute("CREATE TABLE customer_data AS SELECT 1 AS one")
+                    stranger.execute(f"CREATE TABLE {stranger.name_object('TABLE', 'customer_data').name} AS SELECT 1 AS one")
 
             queue.install = disturbed  # type: ignore[method-assign]
             adapter.install(queue)
@@ -229,3 +230,36 @@ def test_what_a_library_created_is_removed_and_nothing_else(name: str, engine: E
     remaining, (other,) = install_and_be_disturbed(kind, empty_on(engine))
     assert remaining == []
     assert "customer_data" in other
+
+
+HIDDEN = "jobs\x1b[2J\u202e"
+
+
+def test_a_name_that_hides_something_is_shown_and_its_statement_names_it(database: TestDatabase) -> None:
+    with connect(database.direct, "owner") as owner, open_adapter("primary", database.direct) as adapter:
+        owner.execute(f'CREATE TABLE "{HIDDEN}" (n int)')
+        (other,) = adapter.describe_others()
+        with pytest.raises(NotCarriedOutError) as refused:
+            adapter.prepare_database()
+        for sentence in (other, str(refused.value)):
+            assert is_visible(sentence)
+            assert r'table public.U&"jobs\001b[2J\202e"' in sentence
+        owner.execute(other.rpartition("remove it by ")[2])
+        assert adapter.find_objects() == set()
+
+
+def test_a_name_on_mariadb_that_hides_something_is_shown_and_is_said_not_to_be_copied(empty_on: EmptyOn) -> None:
+    with open_adapter("primary", empty_on("mariadb")) as adapter:
+        adapter.prepare_database()
+        hidden = adapter.name_object("TABLE", HIDDEN)
+        adapter.execute(f"CREATE TABLE {hidden.name} (n int)")
+        adapter.execute(f"CREATE VIEW `view{HIDDEN}` AS SELECT n FROM {hidden.name}")
+        adapter.record([hidden])
+        others = adapter.describe_others()
+        (left,) = adapter.empty_database()
+        for sentence in (*others, left):
+            assert is_visible(sentence)
+            assert r"`jobs\x1b[2J\u202e`" in sentence or r"`viewjobs\x1b[2J\u202e`" in sentence
+            assert "(not to be copied: a name in it has hidden characters" in sentence
+        adapter.execute(f"DROP VIEW `view{HIDDEN}`")
+        assert adapter.empty_database() == []

@@ -14,6 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
 sql_literals visible_text
+sql_names
 errors console python_command shell_command suggestion
 storage
 waiting discovery injection.record injection.longrunner_issue processes.parent_death

@@ -14,12 +14,13 @@ from stallbench.collectors.horizon import Holder
 from stallbench.errors import BadInputError
 from stallbench.observe.address import read_addresses
 from stallbench.observe.expectations import read_expectations
-from stallbench.observe.formatting import format_age, format_bytes, format_since, quote_name, quote_text, write_quoted
+from stallbench.observe.formatting import format_age, format_bytes, format_since
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.postgres.horizon import judge_holder
 from stallbench.observe.screen import list_changes, render
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
+from stallbench.sql_names import quote_name, quote_text, write_quoted
 
 
 def holder(kind: str = "backend", **values: object) -> Holder:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from stallbench.engines.mysql import read_replica_status
-from stallbench.observe.formatting import format_age, format_count, format_plural, quote_text
+from stallbench.observe.formatting import format_age, format_count, format_plural
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS, FEW_CONNECTIONS, MANY_CONNECTIONS
+from stallbench.sql_names import quote_text
 
 _FAR_BEHIND_S = 60.0
 _OWNERS = """

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD
-from stallbench.observe.formatting import format_count, format_plural, write_quoted
+from stallbench.observe.formatting import format_count, format_plural
 from stallbench.observe.postgres.dead_rows import find_keeper
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
+from stallbench.sql_names import write_quoted
 
 MANY_DEAD = 10_000
 """A table with fewer dead rows is small enough to be read past them."""

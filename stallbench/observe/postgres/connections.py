@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from stallbench.observe.formatting import format_age, format_count, format_plural, quote_name, quote_text
+from stallbench.observe.formatting import format_age, format_count, format_plural
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS, FEW_CONNECTIONS, MANY_CONNECTIONS
+from stallbench.sql_names import quote_name, quote_text
 
 # Who is not a member of pg_monitor sees neither type nor state of other users' sessions; of processes of the server also no user.
 _SESSIONS = """

@@ -22,20 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stallbench.engines.postgres_trust import TRUSTED_ROLES
+
 MOST_NAMED = 2
-HAZARDS = """
-WITH RECURSIVE own_role (oid) AS (
-  SELECT oid FROM pg_catalog.pg_roles WHERE rolname = current_user
-  UNION
-  SELECT roleid FROM own_role JOIN pg_catalog.pg_auth_members ON member = own_role.oid
-), author (oid) AS MATERIALIZED (
-  SELECT oid FROM pg_catalog.pg_roles WHERE rolsuper OR rolname = current_user
-), trusted (oid) AS MATERIALIZED (
-  SELECT oid FROM author
-  UNION SELECT oid FROM own_role
-  UNION SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()
-  UNION SELECT oid FROM pg_catalog.pg_roles WHERE rolname = 'pg_database_owner'
-), member (oid) AS (
+HAZARDS = f"""
+WITH RECURSIVE {TRUSTED_ROLES}, member (oid) AS (
   SELECT pg_class.oid FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
   WHERE nspname = %(schema)s::pg_catalog.text AND relname = ANY(%(names)s::pg_catalog.text[])
   UNION

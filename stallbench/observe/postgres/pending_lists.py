@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stallbench.observe.formatting import format_bytes, format_plural, quote_name, quote_text
+from stallbench.observe.formatting import format_bytes, format_plural
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
+from stallbench.sql_names import quote_name, quote_text
 from stallbench.visible_text import raw_of
 
 _MANY_PAGES = 128

@@ -11,13 +11,14 @@ import psycopg
 
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
-from stallbench.observe.formatting import format_age, format_plural, quote_name
+from stallbench.observe.formatting import format_age, format_plural
 from stallbench.observe.observer import ForeignCodeError
 from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, JobCounts, count_jobs
 from stallbench.observe.postgres.queue_figures import format_at_least, format_oldest, format_overdue, list_figures, summarize
 from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S
+from stallbench.sql_names import quote_name
 
 TRY_AGAIN_S = 60.0
 """After a query that took too long."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import psycopg
 
-from stallbench.observe.formatting import write_quoted
 from stallbench.observe.known_queue import KnownQueue, find_known_queues
 from stallbench.observe.postgres.foreign_code import ReadTables
+from stallbench.sql_names import write_quoted
 from stallbench.visible_text import raw_of
 
 # pg_partition_tree would lock each partition, and so wait for one that another session has locked.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stallbench.observe.formatting import quote_name
 from stallbench.observe.subject import Look, Section, Subject, Unseen
+from stallbench.sql_names import quote_name
 
 OLDEST_VERSION, NEWEST_VERSION = 14, 18
 """Major versions for which the queries were written; `stallbench observe` was tested on a part of them (docs/observe.md)."""

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from stallbench.observe.formatting import format_age, quote_text, shorten_text
+from stallbench.observe.formatting import format_age, shorten_text
 from stallbench.observe.subject import Remedy
+from stallbench.sql_names import quote_text
 
 # The server keeps the bytes that a statement had in its own database, and an error ends the query that reads them in another encoding.
 _DETAILS = """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from stallbench.observe.formatting import format_age, format_bytes, format_count, quote_text
+from stallbench.observe.formatting import format_age, format_bytes, format_count
 from stallbench.observe.subject import Finding, Severity
 from stallbench.observe.thresholds import MANY_XIDS
+from stallbench.sql_names import quote_text
 
 BRIEFLY_INACTIVE_S = 60.0
 """A replica or a subscriber that restarts is back by then."""

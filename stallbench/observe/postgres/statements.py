@@ -16,12 +16,13 @@ from stallbench.collectors.statements import (
     read_statement_counts,
     read_statement_texts,
 )
-from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text, write_quoted
+from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
 from stallbench.observe.postgres.dead_rows import ClaimCost
 from stallbench.observe.postgres.rights import describe_hidden_from
 from stallbench.observe.server_time import MARK
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import CLAIM_BUFFERS, SLOWER_CLAIM
+from stallbench.sql_names import write_quoted
 
 _MOST_SHOWN = 4
 _FEWEST_CALLS = 3

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from stallbench.observe.formatting import write_quoted
+from stallbench.sql_names import write_quoted
 from stallbench.visible_text import raw_of
 
 ROW_OVERHEAD_BYTES = 28

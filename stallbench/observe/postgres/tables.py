@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, AutovacuumWorker, read_workers
 from stallbench.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
-from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural, write_quoted
+from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural
 from stallbench.observe.postgres.dead_rows import DeadRows, Left, Removal, find_claim, find_keeper, rate_of
 from stallbench.observe.postgres.indexes import judge_indexes
 from stallbench.observe.postgres.table_sizes import FILLED, ROW_OVERHEAD_BYTES, Sizes, TableSizes
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
+from stallbench.sql_names import write_quoted
 
 _MOST_SHOWN = 8
 _MANY_DEAD = 10_000

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from stallbench.observe.formatting import format_age, format_count, quote_name
+from stallbench.observe.formatting import format_age, format_count
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.sql_names import quote_name
 
 _STOP = 2**31 - 3_000_000
 """Transactions after which the server refuses to write, since the oldest that is not frozen (PostgreSQL 14 and later)."""

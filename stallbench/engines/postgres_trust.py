@@ -1,0 +1,64 @@
+"""Whom the bench trusts in a database of PostgreSQL: whoever can execute anything there anyway, or as the bench's user.
+
+Who may create an object can have others execute it: a view in the place of a table, an operator that fits better than PostgreSQL's own. PostgreSQL 14
+lets every user create in the schema ``public``.
+"""
+
+from __future__ import annotations
+
+TRUSTED_ROLES = """own_role (oid) AS (
+  SELECT oid FROM pg_catalog.pg_roles WHERE rolname = current_user
+  UNION
+  SELECT roleid FROM own_role JOIN pg_catalog.pg_auth_members ON member = own_role.oid
+), author (oid) AS MATERIALIZED (
+  SELECT oid FROM pg_catalog.pg_roles WHERE rolsuper OR rolname = current_user
+), trusted (oid) AS MATERIALIZED (
+  SELECT oid FROM author
+  UNION SELECT oid FROM own_role
+  UNION SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()
+  UNION SELECT oid FROM pg_catalog.pg_roles WHERE rolname = 'pg_database_owner'
+)"""
+"""Queries for ``WITH RECURSIVE``. ``author``: superusers and the session's user, whose code may be executed. ``trusted``: those, the owner of the
+database, and the roles of which the session's user is a member, whose tables may be read."""
+
+_STRANGERS = f"""WITH RECURSIVE {TRUSTED_ROLES}, stranger (oid) AS MATERIALIZED (
+  SELECT pg_roles.oid FROM pg_catalog.pg_roles JOIN pg_catalog.pg_database ON datname = pg_catalog.current_database()
+  WHERE pg_roles.oid NOT IN (SELECT oid FROM trusted)
+  AND NOT pg_catalog.pg_has_role(pg_roles.oid, current_user, 'MEMBER') AND NOT pg_catalog.pg_has_role(pg_roles.oid, datdba, 'MEMBER')
+)"""
+"""``stranger``: who is neither trusted nor can become the session's user or the owner of the database."""
+
+STRANGERS_WHO_MAY_CREATE = f"""{_STRANGERS}, place (kind, name, owner, rights) AS (
+  SELECT 'SCHEMA', pg_catalog.quote_ident(nspname), nspowner, coalesce(nspacl, pg_catalog.acldefault('n', nspowner))
+  FROM pg_catalog.pg_namespace WHERE nspname = 'public'
+  UNION ALL
+  SELECT 'DATABASE', pg_catalog.quote_ident(datname), datdba, coalesce(datacl, pg_catalog.acldefault('d', datdba))
+  FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()
+), creator (kind, name, oid, is_owner) AS (
+  SELECT kind, name, owner, true FROM place
+  UNION
+  SELECT kind, name, grantee, false FROM place, pg_catalog.aclexplode(rights) WHERE privilege_type = 'CREATE' AND grantee <> owner
+)
+SELECT kind, name, CASE creator.oid WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(creator.oid)) END, is_owner,
+  pg_catalog.min(rolname::pg_catalog.text), pg_catalog.count(*)
+FROM creator
+JOIN pg_catalog.pg_roles AS login ON rolcanlogin AND login.oid IN (SELECT oid FROM stranger)
+AND (creator.oid = 0 OR pg_catalog.pg_has_role(login.oid, creator.oid, 'MEMBER'))
+GROUP BY kind, name, creator.oid, is_owner
+ORDER BY kind DESC, 3
+"""
+"""Kind and name of a place where strangers may create objects, the role whose right it is, whether as its owner, the first of them, and how many they are.
+
+A schema that somebody creates can be that of the ``search_path``: ``"$user"``."""
+
+OPEN_TRANSACTIONS_OF_STRANGERS = f"""{_STRANGERS}
+SELECT 'an open transaction', pg_catalog.pg_get_userbyid(usesysid), 'process ' || pg_stat_activity.pid::pg_catalog.text
+FROM pg_catalog.pg_locks JOIN pg_catalog.pg_stat_activity ON pg_stat_activity.pid = pg_locks.pid
+WHERE locktype = 'transactionid' AND mode = 'ExclusiveLock' AND granted
+AND datname = pg_catalog.current_database() AND usesysid IN (SELECT oid FROM stranger)
+UNION ALL
+SELECT 'a prepared transaction', owner, pg_catalog.quote_literal(gid) FROM pg_catalog.pg_prepared_xacts
+JOIN pg_catalog.pg_roles ON rolname = owner
+WHERE database = pg_catalog.current_database() AND pg_roles.oid IN (SELECT oid FROM stranger)
+"""
+"""Transactions of strangers that have written something, which nobody else sees yet: the sort, the user, and what names the transaction."""
