@@ -15,6 +15,8 @@ from stallbench.records.samples import Sample
 class InnoDBDeadlocksCollector(ServerCollector):
     """Reads ``SHOW ENGINE INNODB STATUS``, and records a listing if it differs from the last one.
 
+    The server has one listing for all databases. That of another one is recorded without its values: a run may be on a user's server.
+
     The number of deadlocks comes from the server's counter and from the recorded errors.
     """
 
@@ -37,6 +39,6 @@ class InnoDBDeadlocksCollector(ServerCollector):
             return
         self._last = deadlock.text
         self._read += 1
-        if self.document.hides_values:
+        if self.document.hides_values or not deadlock.is_within(server.endpoint.database):
             deadlock = deadlock.without_values()
         yield from samples_of(server.name, f"deadlock:{self._read}", {"listing": deadlock.to_sample_value()})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -190,6 +190,15 @@ class Deadlock:
             elif holder is None and others and self.server in {"mariadb", "postgres"}:
                 holder = others[0]
             yield Wait(waiter=waiter, lock=lock, holder=holder, held=held, unlisted=len(unlisted))
+
+    def is_within(self, database: str) -> bool:
+        """Whether InnoDB says of each transaction that its locks are on tables of ``database``: its statement may else have values of other databases."""
+
+        def is_there(locks: Sequence[Lock]) -> bool:
+            return bool(locks) and all(lock.table.rpartition(".")[0] == database for lock in locks)
+
+        transactions = [((one.waits_for,) if one.waits_for else ()) + one.holds for one in self.transactions]
+        return "." not in database and all(map(is_there, transactions)) and (not self.other_locks or is_there(self.other_locks))
 
     def without_values(self) -> Deadlock:
         """Return it without the values of statements and keys, and without the server's text, which has them, too."""

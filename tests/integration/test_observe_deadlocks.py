@@ -95,8 +95,7 @@ def test_innodb_s_new_deadlock_is_counted_and_its_statements_are_shown(innodb: E
         observation = observer.look(reads_everything=True)
         later = observer.look(reads_everything=True)
     finding = finding_about(observation, "The server broke 1 deadlock in the last ")
-    assert "UPDATE jobs SET attempts = 2 WHERE id = 1" in finding.sentence
-    assert "UPDATE jobs SET attempts = 2 WHERE id = 2" in finding.sentence
+    assert "UPDATE jobs SET attempts = ? WHERE id = ? / UPDATE jobs SET attempts = ? WHERE id = ?" in finding.sentence
     assert not [one for one in later.findings if one.about == "deadlocks"], "it is new only once"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stallbench.deadlocks.deadlock import Deadlock, shape_of
+from stallbench.deadlocks.deadlock import Deadlock, Lock, Transaction, shape_of
 from stallbench.records.samples import Sample, SampleLog
 from tests.unit.innodb_listings import LISTINGS, deadlock_of
 
@@ -43,3 +44,65 @@ def test_a_torn_value_is_a_value_error(torn: str) -> None:
 )
 def test_a_shape_leaves_out_the_constants(sql: str, shape: str) -> None:
     assert shape_of(sql) == shape
+
+
+SECRETS = ("209", "4711", "alice@example.com")
+
+
+def of_another_customer(server: str) -> Deadlock:
+    """A deadlock with a value in everything that can have one."""
+    key = Lock(
+        table="shop.customers",
+        index="PRIMARY",
+        mode="X",
+        kind="next-key",
+        transaction_id="7",
+        keys=("209", "'alice@example.com'"),
+    )
+    sql = "UPDATE customers SET mail = 'alice@example.com' /* 4711 */ WHERE id = 209"
+    one = Transaction(number=1, transaction_id="7", sql=sql, waits_for=key, holds=(key, key))
+    return Deadlock(
+        when="2026-11-21 02:03:14",
+        server=server,  # type: ignore[arg-type]
+        transactions=(
+            one,
+            replace(one, number=2, sql=f'{sql} OR name = "4711"' if server != "postgres" else f"{sql} OR name = $$4711$$"),
+        ),
+        other_locks=(key,),
+        text=f"{sql} {key.keys}",
+    )
+
+
+@pytest.mark.parametrize("server", ["postgres", "mariadb", "mysql", ""])
+def test_without_values_nothing_of_a_statement_a_key_or_the_listing_is_left(server: str) -> None:
+    hidden = of_another_customer(server).without_values()
+    assert not [secret for secret in SECRETS if secret in hidden.to_json()]
+    assert {one.sql.split(" OR ")[0] for one in hidden.transactions} == {"UPDATE customers SET mail = ?   WHERE id = ?"}
+    assert hidden.transactions[0].waits_for is not None
+    assert hidden.transactions[0].waits_for.keys == ("?", "?")
+    assert [wait.lock.target for wait in hidden.waits()] == ["customers.PRIMARY", "customers.PRIMARY"]
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+def test_without_values_the_cycle_stays(listing: str) -> None:
+    deadlock = deadlock_of(listing)
+    hidden = deadlock.without_values()
+    assert hidden.text == ""
+    assert hidden.victim == deadlock.victim or hidden.victim is not None
+    assert [wait.lock.target for wait in hidden.waits()] == [wait.lock.target for wait in deadlock.waits()]
+    assert not [key for one in hidden.transactions for lock in one.holds for key in lock.keys if key != "?"]
+
+
+def test_a_deadlock_is_within_a_database_if_each_lock_is() -> None:
+    deadlock = of_another_customer("mariadb")
+    assert deadlock.is_within("shop")
+    assert not deadlock.is_within("bench")
+    (first, second) = deadlock.transactions
+    elsewhere = replace(second, waits_for=replace(deadlock.other_locks[0], table="other.jobs"))
+    assert not replace(deadlock, transactions=(first, elsewhere)).is_within("shop")
+    assert not replace(deadlock, transactions=(first, replace(second, waits_for=None, holds=()))).is_within("shop"), (
+        "it says nothing of it"
+    )
+    assert not replace(deadlock, other_locks=(*elsewhere.holds, replace(deadlock.other_locks[0], table="other.jobs"))).is_within(
+        "shop"
+    )
