@@ -215,6 +215,8 @@ def _join_by_statement(findings: Iterable[Finding]) -> list[Finding]:
             groups.append([finding])
         else:
             group.append(finding)
+    for group in groups:
+        group.sort(key=lambda one: one.is_of_victim)
     return [
         replace(
             group[0],

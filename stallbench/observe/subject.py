@@ -64,6 +64,8 @@ class Finding:
     """What else the statement does."""
     only_shows: bool = False
     """Whether the statement ends nothing, but shows what to end."""
+    is_of_victim: bool = False
+    """Whether it is about somebody who waits for what the statement ends: it is said after what is about that itself."""
     other_ways: tuple[Remedy, ...] = ()
     """Other ways to end it, each with its own consequence."""
 

@@ -68,3 +68,19 @@ def test_a_long_statement_that_holds_the_horizon_is_cancelled(sessions: Sessions
     assert "canceling statement" in sessions.end_of(reader)
     wait_for(lambda: not section_of(look_at(sessions.endpoint), "Who holds").rows, "a horizon that is free")
     assert sessions.is_alive(reader)
+
+
+def test_who_is_to_be_ended_comes_before_the_many_that_wait_for_it(sessions: Sessions) -> None:
+    migration = sessions.open("migration", "BEGIN", "ALTER TABLE jobs ADD COLUMN priority int")
+    workers = [sessions.open_waiting(f"worker {number}", CLAIM.format(number)) for number in range(1, 5)]
+    observation, finding = find_about(sessions, "blocks 4 sessions", "Other sessions that wait keep dead rows, too.")
+    record_state(
+        "a migration has altered the queue's table and is idle in its transaction; four workers wait",
+        "the migration blocks all four, which hold the horizon only because they wait",
+        observation,
+    )
+    assert observation.findings[0] == finding
+    assert finding.sentence.startswith(f'Session {pid_of(migration)} ("stallbench:migration"')
+    assert finding.statement == f"SELECT pg_terminate_backend({pid_of(migration)});"
+    assert finding.sentence.count("stallbench:worker") == 1
+    assert_offers_none_for(observation, *workers)

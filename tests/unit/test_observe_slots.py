@@ -109,7 +109,11 @@ class Stub:
 
 
 def test_the_table_says_of_an_invalidated_slot_that_it_keeps_nothing() -> None:
-    server = Stub(pg_stat_replication=[], pg_replication_slots=[tuple(slot(wal_status="lost", kept_bytes=None))])
+    server = Stub(
+        SyncRep=[(0, None, "", [])],
+        pg_stat_replication=[],
+        pg_replication_slots=[tuple(slot(wal_status="lost", kept_bytes=None))],
+    )
     section = ReplicationSubject().look(Look(server=server, at_s=0.0, known=Known(sees_all=True)))
     assert section.rows == (("physical slot s", "", "inactive for 60 min, invalidated", "0 B", "", "keeps nothing"),)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stallbench.collectors.connections import APPLICATION_PREFIX
@@ -12,7 +12,7 @@ from stallbench.observe.formatting import format_age, format_count, format_plura
 from stallbench.observe.postgres.blocking import describe_session, end_head
 from stallbench.observe.postgres.dead_rows import OldestHolder
 from stallbench.observe.postgres.session import APPLICATION
-from stallbench.observe.postgres.sessions import SessionDetails, end_prepared, end_session, read_sessions
+from stallbench.observe.postgres.sessions import SessionDetails, commit_without_standby, end_prepared, end_session, read_sessions
 from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots, statement_to_drop
 from stallbench.observe.subject import HORIZON, Finding, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, MANY_XIDS, VERY_LONG_TRANSACTION_S, YOUNG_HOLDER_S
@@ -108,7 +108,7 @@ class HorizonSubject(Subject):
         described = [*shown, *(one for one in holders[:2] if one not in shown)]
         prepared = _read_prepared(look) if any(one.kind == "prepared" for one in described) else {}
         details = _read_details(look, described, replicas)
-        causes = _find_causes(look, described)
+        causes = _find_causes(look, described, details)
         slots = _read_inactive_slots(look, holders)
         restarting = {slot.name for slot in slots if slot.is_briefly_inactive}
         synced = {slot.name for slot in slots if slot.is_synced}
@@ -125,8 +125,21 @@ class HorizonSubject(Subject):
         look.known.holders = [one for one in (certain, oldest[0] if oldest else None) if one is not None]
         if certain is not None and oldest[0] is certain:
             look.known.holders = [certain]
-        judged = [(rank, one) for rank, one in enumerate(holding) if _is_reported(one)]
-        told = [one.pid for _, one in judged if one.kind == "backend" and one.source == SERVER and one.key in details]
+        reported = [one for one in holding if _is_reported(one)]
+        victims: dict[str, list[Holder]] = {}
+        for one in reported:
+            if cause := causes.get(one.key):
+                victims.setdefault(cause.words, []).append(one)
+        # Of those that wait for the same one, which end with it, the oldest is enough.
+        judged = [one for one in reported if one.key not in causes]
+        judged += [of_one[0] for of_one in victims.values()]
+        findings = [
+            judge_holder(one, details, prepared, rank, causes.get(one.key), self._history.at_least_s(one))
+            for rank, one in enumerate(judged)
+        ]
+        several = [of_one[0].key for of_one in victims.values() if len(of_one) > 1]
+        findings = [_mention_others(one) if one.about in several else one for one in findings]
+        told = [one.pid for one in judged if one.kind == "backend" and one.source == SERVER and one.key in details]
         look.known.described[self.name] = frozenset(pid for pid in told if pid is not None)
         rows = [
             (
@@ -154,11 +167,7 @@ class HorizonSubject(Subject):
             ),
             says_nothing=not rows and not on_primary,
             has_statements=True,
-            findings=tuple(
-                judge_holder(one, details, prepared, rank, causes.get(one.key), self._history.at_least_s(one))
-                for rank, one in judged
-            )
-            + ((on_primary,) if on_primary and on_primary.about else ()),
+            findings=tuple(findings) + ((on_primary,) if on_primary and on_primary.about else ()),
             unseen=_name_unseen(shown),
         )
 
@@ -227,8 +236,8 @@ class Cause:
     remedy: Remedy
 
 
-def _find_causes(look: Look, holders: list[Holder]) -> dict[str, Cause]:
-    """Return the cause of each holder on this server that waits for a lock, by the holder's key."""
+def _find_causes(look: Look, holders: list[Holder], details: Mapping[str, SessionDetails]) -> dict[str, Cause]:
+    """Return the cause of each holder on this server that waits for a lock, or for a standby, by the holder's key."""
     waits = look.known.lock_waits
     heads = {
         one.key: waits.find_heads(one.pid)
@@ -236,13 +245,20 @@ def _find_causes(look: Look, holders: list[Holder]) -> dict[str, Cause]:
         if one.kind == "backend" and one.source == SERVER and one.pid is not None and one.pid in waits.by_session
     }
     sessions = read_sessions(look.server, [head for of_one in heads.values() for head in of_one if isinstance(head, int)])
-    return {
+    causes = {
         key: Cause(
             words=f"waits for {describe_session(of_one[0], {})}" if of_one else "is in a deadlock",
             remedy=end_head(of_one[0], waits, sessions) if of_one else Remedy(),
         )
         for key, of_one in heads.items()
     }
+    committed = [one.key for one in holders if one.key in details and details[one.key].awaits_standby and one.source == SERVER]
+    return causes | {key: Cause(words="is committed", remedy=commit_without_standby()) for key in committed}
+
+
+def _mention_others(finding: Finding) -> Finding:
+    """Return the finding about a holder that waits, with that others wait for the same one, and end with it."""
+    return replace(finding, sentence=f"{finding.sentence} Other sessions that wait keep dead rows, too.")
 
 
 def _is_own(holder: Holder) -> bool:
@@ -321,6 +337,7 @@ def judge_holder(
         where=where,
         caution=caution,
         only_shows=not _names_it(holder),
+        is_of_victim=cause is not None,
     )
 
 

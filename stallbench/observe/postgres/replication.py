@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from stallbench.observe.formatting import format_age, format_bytes, format_plural
+from stallbench.observe.postgres.sessions import AWAITS_STANDBY, commit_without_standby
 from stallbench.observe.postgres.slots import judge_slot, read_slots
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
+from stallbench.sql_names import quote_text
 
 _FAR_BEHIND_BYTES = 1024**3
+# A committed transaction waits here until a synchronous standby has it; its locks stay until then.
+_AWAITS_STANDBY = """
+SELECT pg_catalog.count(*), max(extract(epoch FROM pg_catalog.clock_timestamp() - query_start))::double precision,
+  pg_catalog.current_setting('synchronous_standby_names'),
+  ARRAY(SELECT application_name FROM pg_catalog.pg_stat_replication WHERE sync_state IN ('sync', 'quorum') ORDER BY 1)
+FROM pg_catalog.pg_stat_activity WHERE wait_event = 'SyncRep'
+"""
 _POSITION = (
     "CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END"
 )
@@ -60,6 +70,8 @@ class ReplicationSubject(Subject):
                         + (f", {format_age(lag_s)}." if lag_s is not None else "."),
                     )
                 )
+        if not look.known.is_replica:
+            findings += _judge_commits(look)
         for slot in slots:
             about = f"{slot.kind} slot {slot.name}" + (f" ({slot.database})" if slot.database else "")
             rows.append((about, "", slot.state, format_bytes(slot.kept_bytes or 0), "", slot.keeps))
@@ -84,3 +96,24 @@ class ReplicationSubject(Subject):
             f"This server is a replica: {state}, last replayed transaction {format_age(delay_s)} old, hot_standby_feedback {feedback}, "
             f"{format_plural(conflicts or 0, 'query', 'queries')} cancelled by recovery."
         )
+
+
+def _judge_commits(look: Look) -> list[Finding]:
+    """Return a finding if commits wait for a synchronous standby."""
+    ((count, longest_s, wanted, standbys),) = look.server.execute(_AWAITS_STANDBY).fetchall()
+    if not count or (longest_s or 0.0) < BRIEF_S:
+        return []
+    connected = f"connected: {', '.join(standbys)}" if standbys else "none is connected"
+    remedy = commit_without_standby()
+    return [
+        Finding(
+            severity=Severity.CRITICAL if longest_s >= LONG_WAIT_S else Severity.WARNING,
+            subject=ReplicationSubject.name,
+            about="synchronous standbys",
+            sentence=f"{format_plural(count, 'session is', 'sessions are')} {AWAITS_STANDBY}, the longest for {format_age(longest_s)} "
+            f"(synchronous_standby_names = {quote_text(wanted).strip()}; {connected}).",
+            because="their transactions are committed on this server, and keep their locks until a standby has confirmed them",
+            statement=remedy.statement,
+            caution=remedy.caution,
+        )
+    ]

@@ -25,6 +25,7 @@ SELECT pid, coalesce(backend_type, ''), coalesce(usename, ''), coalesce(pg_stat_
 FROM pg_catalog.pg_stat_activity LEFT JOIN pg_catalog.pg_database ON pg_database.oid = datid
 WHERE pid = ANY(%s)
 """
+AWAITS_STANDBY = "committed here and waiting for a synchronous standby"
 _HIDDEN = "<insufficient privilege>"
 _OF_USERS = ("client backend", "walsender", "autovacuum worker", "")
 """Kinds of processes that may be ended; the type of another user's is hidden."""
@@ -84,12 +85,22 @@ class SessionDetails(NamedTuple):
         return f"{kind} {self.pid}" + (f" ({about})" if about else "")
 
     @property
+    def awaits_standby(self) -> bool:
+        """Whether its transaction is committed on this server, and waits until a synchronous standby has it, too.
+
+        Nothing can undo it any more. Who cancels or ends the session only ends the wait.
+        """
+        return self.wait_event == "SyncRep"
+
+    @property
     def doing(self) -> str:
         """Return its state, since when, and its statement."""
         if self.query == _HIDDEN or not (self.state or self.query):
             return ""
         since = f" for {format_age(self.in_state_s)}" if self.in_state_s is not None else ""
         text = shorten_text(self.query)
+        if self.awaits_standby:
+            return f"{AWAITS_STANDBY}{since}" + (f"; running: {text}" if text else "")
         last = "running" if self.state == "active" else "last statement"
         return f"{self.state or 'working'}{since}" + (f"; {last}: {text}" if text else "")
 
@@ -149,9 +160,20 @@ def end_session(pid: int, session: SessionDetails | None, *, advisory: str = "")
     """
     if session and session.backend_type not in _OF_USERS:
         return Remedy()
+    if session and session.awaits_standby:
+        return commit_without_standby()
     if session and session.can_be_cancelled and not advisory:
         return Remedy(statement=statement_to_cancel(pid), caution=_describe_cancellation(session))
     return Remedy(statement=statement_to_terminate(pid), caution=_describe_end(session))
+
+
+def commit_without_standby() -> Remedy:
+    """Return the statement that lets commits return although no synchronous standby confirms them."""
+    return Remedy(
+        statement="ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();",
+        caution="lets every commit return without a standby, so that what is committed from then on is lost with this server; to start the "
+        "standby again is better. Cancelling the sessions undoes nothing: they are committed on this server",
+    )
 
 
 def _describe_end(session: SessionDetails | None) -> str:
