@@ -17,7 +17,9 @@ RUN python -m venv /opt/venv \
  && /opt/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes \
     --requirement /tmp/requirements/python.lock
 COPY . /tmp/stallbench
+# The user who fills the cache owns the code, too: the bench starts programs in the cache of root, of its code's owner and of whoever runs it.
 RUN /opt/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation /tmp/stallbench \
+ && chown -R stallbench /opt/venv/lib/python3.11/site-packages/stallbench \
  && rm -rf /tmp/stallbench /tmp/requirements
 ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 XDG_CACHE_HOME=/var/cache
 # Any user may keep what later runs install: published libraries, other versions of PostgreSQL.

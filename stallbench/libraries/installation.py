@@ -20,7 +20,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.libraries.definition import Library, LibraryError
 from stallbench.libraries.packages import KINDS, PackageKind
 from stallbench.libraries.packages.kind import CONTRACT
-from stallbench.setup.components import CACHE
+from stallbench.setup.components import CACHE, require_trusted_program
 from stallbench.setup.packages import InstallError
 from stallbench.setup.steps import one_at_a_time
 
@@ -93,7 +93,7 @@ def _install_once(library: Library, say: Callable[[str], None]) -> None:
 
 def command_of(library: Library, verb: str) -> list[str]:
     """Return the command that carries out ``verb`` of an installed library; run it in the environment of `environment_of`."""
-    target = installation_of(library)
+    target = require_trusted_program(installation_of(library))
     programs = {name: path for kind in kinds_of(library) for name, path in kind.programs(target).items()}
     first, *others = (str(programs.get(part, part)) for part in library.command)
     program = str(library.folder / first) if "/" in first else first

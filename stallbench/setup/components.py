@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import NotCarriedOutError
+from stallbench.storage.private import PROGRAMS, UntrustedError, require_trusted
 
 _OF_ROOT = Path("/var/cache")
 """Not in root's home, which the users that root starts servers as cannot read."""
@@ -58,6 +60,30 @@ _RUN_TIMEOUT_S = 20
 
 class MissingComponentError(NotCarriedOutError):
     """A component that the run needs is not installed; the message names the command that installs it."""
+
+
+def require_trusted_program(path: Path) -> Path:
+    """Return a program, or a folder with programs or libraries, that is about to be used from the cache or from a folder that a variable names.
+
+    Raises `MissingComponentError`, with the remedy, if a user who is trusted neither as root nor as the owner of the bench's code can have put it
+    there or can change it. Nothing is said of one that is not there.
+    """
+    try:
+        for each in (path.parent, path):  # a link is replaced by whoever may write to its folder
+            require_trusted(each, PROGRAMS)
+    except FileNotFoundError:
+        return path
+    except UntrustedError as error:
+        raise MissingComponentError(f"{path} is not used: {error}; {_describe_way_to_trust(path)}") from None
+    return path
+
+
+def _describe_way_to_trust(path: Path) -> str:
+    """Return what to do with a program that another user may have made."""
+    if not path.is_relative_to(CACHE):
+        return "or name a folder to which no other user can write"
+    component = CACHE / path.relative_to(CACHE).parts[0] if path != CACHE else CACHE
+    return f"or remove it by `rm -r {shlex.quote(str(component))}`, and install it again by `{SETUP_COMPONENTS_COMMAND}`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +164,8 @@ def find_java() -> JavaRuntime | None:
     """Return the first Java runtime from `JAVA_MINIMUM` on: JAVA_HOME's, the PATH's, the system's, the cache's."""
     for home in _java_homes():
         java = home / "bin" / "java"
+        if home.is_relative_to(CACHE):
+            require_trusted_program(java)
         match = re.search(r'version "(\d+)([^"]*)"', output_of(java, "-version")) if java.is_file() else None
         if match and int(match[1]) >= JAVA_MINIMUM:
             return JavaRuntime(home=home, version=match[1] + match[2])
@@ -158,6 +186,8 @@ def find_toxiproxy() -> ToxiproxyProgram | None:
     """Return Toxiproxy `TOXIPROXY_VERSION` from PATH or from the project's cache; none if there is none."""
     on_path = shutil.which("toxiproxy-server")
     for path in (*([Path(on_path)] if on_path else []), CACHE / "bin" / "toxiproxy-server"):
+        if path.is_relative_to(CACHE):
+            require_trusted_program(path)
         if os.access(path, os.X_OK) and _is_toxiproxy(path):
             return ToxiproxyProgram(path=path, version=TOXIPROXY_VERSION)
     return None
@@ -186,6 +216,9 @@ def read_postgres(folder: Path) -> PostgresPrograms | None:
     """Return PostgreSQL's programs in a folder; none if the folder does not have those that every server needs."""
     if not all(os.access(folder / program, os.X_OK) for program in _POSTGRES_PROGRAMS):
         return None
+    if folder.is_relative_to(CACHE) or os.environ.get(POSTGRES_OVERRIDE):
+        for program in _POSTGRES_PROGRAMS:
+            require_trusted_program(folder / program)
     match = re.search(r"(\d+(?:\.\d+)?)", output_of(folder / "postgres", "--version"))
     return PostgresPrograms(bin_dir=folder, version=match[1]) if match else None
 

@@ -20,6 +20,7 @@ from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.setup.components import (
     SETUP_COMMAND,
     MissingComponentError,
+    PostgresPrograms,
     find_postgres,
     require_java,
     require_postgres,
@@ -93,7 +94,7 @@ def _check_component(name: str, find: Callable[[], str]) -> MachineCheck:
 
 def _check_statement_counts() -> list[MachineCheck]:
     """Check the extension of PostgreSQL that counts statements, if PostgreSQL is there."""
-    postgres = find_postgres()
+    postgres = _find_usable_postgres()
     if postgres is None:
         return []
     description = (
@@ -105,9 +106,20 @@ def _check_statement_counts() -> list[MachineCheck]:
     return [MachineCheck(name="pg_stat_statements", ok=postgres.counts_statements, description=description, is_needed=False)]
 
 
+def _find_usable_postgres() -> PostgresPrograms | None:
+    """Return PostgreSQL's programs; none if there are none, or others could change them, which the check of PostgreSQL says."""
+    try:
+        return find_postgres()
+    except MissingComponentError:
+        return None
+
+
 def _check_server(component: ServerComponent) -> MachineCheck:
     """Check a server program that only some scenarios need."""
-    found = find_server(component.key)
+    try:
+        found = find_server(component.key)
+    except MissingComponentError as error:
+        return MachineCheck(name=component.title, ok=False, description=str(error), is_needed=False)
     if found is None:
         when = ", and it is installed when it is first needed" if component.package else ""
         description = f"{describe_missing(component)}; only {component.purpose}{when}"
@@ -116,7 +128,10 @@ def _check_server(component: ServerComponent) -> MachineCheck:
 
 
 def _check_s3a() -> MachineCheck:
-    found = find_jars(S3A)
+    try:
+        found = find_jars(S3A)
+    except MissingComponentError as error:
+        return MachineCheck(name="S3 for Spark", ok=False, description=str(error), is_needed=False)
     if found is None:
         description = (
             f"{len(read_jars(S3A))} Java libraries were not found; only `report s3a://...` needs them, and downloads them when they are "
@@ -142,7 +157,7 @@ def _check_user() -> MachineCheck:
     user = unprivileged_user()
     if user is None:
         return MachineCheck(name="user", ok=True, description=f"not root (uid {os.geteuid()}): servers run as you")
-    postgres = find_postgres()
+    postgres = _find_usable_postgres()
     refusal = _why_not_runnable(str(postgres.bin_dir / "postgres"), user) if postgres else None
     if refusal is not None:
         return MachineCheck(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stallbench.setup.certificates import list_java_options
-from stallbench.setup.components import CACHE, SETUP_COMMAND, MissingComponentError, require_java
+from stallbench.setup.components import CACHE, SETUP_COMMAND, MissingComponentError, require_java, require_trusted_program
 from stallbench.setup.packages import LOCKS, InstallError, run
 from stallbench.setup.steps import Step, carry_out, one_at_a_time
 
@@ -67,7 +67,7 @@ def _read(lock: Path) -> list[Jar]:
 def find_jars(name: str) -> list[Path] | None:
     """Return the files of the libraries that ``requirements/<name>.jars`` lists; none if they have not been downloaded."""
     jars, folder = read_jars(name), _folder(name)
-    return [folder / jar.file for jar in jars] if folder.is_dir() else None
+    return [require_trusted_program(folder / jar.file) for jar in jars] if folder.is_dir() else None
 
 
 def require_jars(name: str) -> list[Path]:

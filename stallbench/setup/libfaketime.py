@@ -9,7 +9,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from stallbench.setup.components import CACHE, MissingComponentError
+from stallbench.setup.components import CACHE, MissingComponentError, require_trusted_program
 from stallbench.setup.packages import unpack_debian
 from stallbench.setup.steps import Step, carry_out, one_at_a_time
 
@@ -51,7 +51,8 @@ def require_libfaketime() -> Path:
 
 def _find() -> Path | None:
     """Return the machine's, or the unpacked one; none if there is none."""
-    return next((path for root in (Path("/"), CACHE / _PACKAGE) for path in root.glob(_LIBRARY)), None)
+    found = next((path for root in (Path("/"), CACHE / _PACKAGE) for path in root.glob(_LIBRARY)), None)
+    return require_trusted_program(found) if found and found.is_relative_to(CACHE) else found
 
 
 def _step() -> Step:
@@ -76,4 +77,4 @@ def _changed(library: Path) -> Path:
         fresh = copy.with_suffix(".new")
         fresh.write_bytes(content)
         fresh.replace(copy)
-    return copy
+    return require_trusted_program(copy)

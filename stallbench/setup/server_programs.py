@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.setup.components import CACHE, SETUP_COMPONENTS_COMMAND, MissingComponentError, output_of
+from stallbench.setup.components import CACHE, SETUP_COMPONENTS_COMMAND, MissingComponentError, output_of, require_trusted_program
 from stallbench.setup.packages import unpack_debian
 from stallbench.setup.steps import Step, carry_out, one_at_a_time
 
@@ -128,6 +128,9 @@ def find_servers(key: str) -> Iterator[ServerProgram]:
     for path, libraries in _candidates(component):
         if not os.access(path, os.X_OK):
             continue
+        if os.environ.get(component.override) or path.is_relative_to(CACHE):
+            for used in (path, *libraries):
+                require_trusted_program(used)
         environment = {**os.environ, **ServerProgram(path=path, version="", libraries=libraries).environment}
         match = re.search(component.version_pattern, output_of(path, component.version_option, environment=environment))
         if not match or tuple(int(number) for number in match[1].strip(".").split(".")) < component.minimum:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from stallbench.setup.cache import describe_remedy
-from stallbench.setup.components import CACHE
+from stallbench.setup.components import CACHE, MissingComponentError
 from stallbench.setup.packages import InstallError
 
 
@@ -76,8 +76,11 @@ def carry_out(step: Step, output: TextIO | None = None) -> str | None:
 
     Returns why it failed, if it did.
     """
-    if step.is_installed():
-        return None
+    try:
+        if step.is_installed():
+            return None
+    except MissingComponentError as error:  # it is there, and not to be used
+        return str(error)
     began_s = time.monotonic()
     print(f"set-up: {step.name} ...", file=output, flush=True)
     try:

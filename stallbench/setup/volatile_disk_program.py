@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from stallbench.setup.components import CACHE, MissingComponentError
+from stallbench.setup.components import CACHE, MissingComponentError, require_trusted_program
 from stallbench.setup.go_toolchain import build_module
 from stallbench.setup.packages import InstallError
 from stallbench.setup.steps import Step, carry_out, one_at_a_time
@@ -22,7 +22,7 @@ _FOLDER = CACHE / "volatile-disk"
 def find_volatile_disk() -> Path | None:
     """Return the program that was built from the present source; none if there is none."""
     program = _program()
-    return program if os.access(program, os.X_OK) else None
+    return require_trusted_program(program) if os.access(program, os.X_OK) else None
 
 
 def require_volatile_disk_program() -> Path:

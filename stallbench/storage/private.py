@@ -40,6 +40,10 @@ class Trust:
     """Whether root's are, too: programs, and what describes work. What a user's own process left behind is never root's."""
     group: int | None = None
     """Number of a group whose members are trusted, too, if their user has said so."""
+    owners: frozenset[int] = frozenset()
+    """Numbers of further users who are trusted."""
+    allows_links: bool = False
+    """Whether a file may have several names, as installers give it: only its content matters, which no other user can change by another name."""
 
     def find_objection(self, found: os.stat_result, *, is_above: bool = False) -> str | None:
         """Return why a file or folder is not trusted, to follow its path; none if it is. ``is_above``: it contains what is to be trusted."""
@@ -54,12 +58,13 @@ class Trust:
         return None
 
     def _is_trusted_owner(self, found: os.stat_result, *, or_root: bool) -> bool:
-        if found.st_uid == os.geteuid() or (or_root and found.st_uid == _ROOT):
+        if found.st_uid == os.geteuid() or (or_root and found.st_uid == _ROOT) or found.st_uid in self.owners:
             return True
         return self.group is not None and _is_member(found.st_uid, self.group, found.st_gid)
 
     def _describe_owners(self) -> str:
-        owners = [_name_user(os.geteuid()), *(["root"] if self.root and os.geteuid() != _ROOT else [])]
+        trusted = dict.fromkeys([os.geteuid(), *([_ROOT] if self.root else []), *sorted(self.owners)])
+        owners = [_name_user(uid) for uid in trusted]
         return " or ".join([*owners, *([f"a member of the group {_name_group(self.group)}"] if self.group is not None else [])])
 
 
@@ -67,6 +72,8 @@ OWN = Trust()
 """Only what belongs to the user who runs the bench."""
 OWN_OR_ROOT = Trust(root=True)
 """Also what root has made: programs, and files that tell a process what to do."""
+PROGRAMS = Trust(root=True, owners=frozenset({Path(__file__).stat().st_uid}), allows_links=True)
+"""Also what the owner of the bench's own code has installed, who decides anyway what the bench does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +188,7 @@ def _require(trust: Trust, path: Path, found: os.stat_result, kinds: set[int], *
         raise UntrustedError(f"{path}: is no {'file' if kinds == _FILE else 'folder'}")
     if objection := trust.find_objection(found, is_above=is_above):
         raise UntrustedError(f"{path}: {objection}")
-    if kinds == _FILE and found.st_nlink != 1:
+    if kinds == _FILE and found.st_nlink != 1 and not trust.allows_links:
         raise UntrustedError(f"{path}: has {found.st_nlink} names; expected a file to which nobody has made another link")
 
 

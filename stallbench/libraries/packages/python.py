@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stallbench.libraries.definition import Library
 from stallbench.libraries.packages.kind import PackageKind, present
-from stallbench.setup.components import CACHE
+from stallbench.setup.components import CACHE, require_trusted_program
 from stallbench.setup.packages import InstallError, install_wheel, pip_configuration, run
 from stallbench.setup.python_interpreter import Version, describe_search, find_python
 from stallbench.setup.uv_settings import settings_for_uv
@@ -43,7 +43,7 @@ class PythonPackages(PackageKind):
         python = find_python(_least_version(library))
         if python is None:
             raise InstallError(f"it needs {self.find_missing_requirement(library)}")
-        uv = CACHE / "installer" / "bin" / "uv"
+        uv = require_trusted_program(CACHE / "installer" / "bin" / "uv")
         if not uv.is_file():
             uv = install_wheel("installer") / "bin" / "uv"
         cache = target.parent / f"{target.name}.uv"
