@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.records.events import Event, read_events
+from stallbench.records.events import Event
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.records.samples import read_samples
+from stallbench.records.reading import read_events, read_samples
 from stallbench.run.record import read_record
 
 

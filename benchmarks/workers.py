@@ -18,8 +18,9 @@ from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import Event, read_events
+from stallbench.records.events import Event
 from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.records.reading import read_events
 from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.servers.cluster import Server
 

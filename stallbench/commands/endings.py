@@ -59,7 +59,7 @@ def conclude_and_exit(
 
 def move_run(folder: Path, runs: UPath) -> bool:
     """Upload a run to the folder ``runs`` and remove it here; returns whether that succeeded, and prints the reason if not."""
-    from stallbench.storage.upload import upload
+    from stallbench.run.upload import upload
 
     say(f"uploading the run to {runs / folder.name}", to=sys.stderr, flush=True)
     kept = f"the run is kept in {shorten(folder)}; repeat by: {format_shell_command(['stallbench', 'upload', shorten(folder), runs])}"

@@ -111,10 +111,10 @@ def run(
     from stallbench.regression.against import write_against
     from stallbench.run.capacity import with_measured_load
     from stallbench.run.opening import open_run
+    from stallbench.run.upload import open_for_upload
     from stallbench.run.view import RunView
     from stallbench.scenario.file import read_scenario
     from stallbench.scenario.validation.external import require_fit_for_external
-    from stallbench.storage.upload import open_for_upload
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
     external_servers = read_external_servers(

@@ -31,7 +31,7 @@ def upload(
 
         stallbench upload latest s3://bucket/runs
     """
-    from stallbench.storage import upload as storage
+    from stallbench.run import upload as storage
 
     if not is_address(address):
         raise BadInputError(f"{address}: expected an address like s3://BUCKET/RUNS")

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.pipeline.failures import NoTableError
-from stallbench.records.final_snapshot import read_claimed
+from stallbench.records.reading import read_claimed
 from stallbench.run.folder import RunFolder
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.expectations import format_value

@@ -14,7 +14,7 @@ import pandas as pd
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import TOO_MANY_CONNECTIONS_CODES
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.records.reading import read_sample_frame
 from stallbench.verdicts.check import RunTables
 
 UNKNOWN = "unknown"
@@ -94,7 +94,7 @@ def _find_wal(run: RunTables, phase: str) -> Iterator[Use]:
         return
     events = backends["subject"].str.removeprefix("wait:").str.partition(":")[2]
     moments = max(seconds / scenario.collectors.interval_s, 1.0)
-    waiting = float(backends.loc[events.str.lower().str.startswith(_WAL_WAITS), "value"].sum() / moments)
+    waiting = float(backends.loc[events.str.lower().str.startswith(_WAL_WAITS), "number"].sum() / moments)
     yield Use(
         resource="WAL",
         share=waiting / sessions,
@@ -153,18 +153,14 @@ def _read_own_cpu(run: RunTables, phase: str) -> float | None:
     """Return the mean share of all cores that the processes and servers of the run used."""
     samples = _read_samples(run, "host", phase)
     own = samples[(samples["metric"] == "cpu_percent") & samples["subject"].str.startswith("process:")]
-    moments = own.groupby("t_ns")["value"].sum()
+    moments = own.groupby("t_ns")["number"].sum()
     return float(moments.mean() / 100 / run.record.host.cpus) if len(moments) else None
 
 
 def _read_samples(run: RunTables, collector: str, phase: str) -> pd.DataFrame:
     """Return the samples of a collector in a phase, with numbers; empty if there are none."""
     found = next((each for each in run.record.phases if each.name == phase), None)
-    path = run.folder / "samples" / f"{collector}.csv"
-    empty = pd.DataFrame(columns=list(SAMPLE_COLUMNS))
-    if found is None or not found.start_ns or not found.end_ns or not path.exists() or path.stat().st_size == 0:
-        return empty
-    with path.open() as file:
-        samples = pd.read_csv(file, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
-    samples = samples.assign(value=pd.to_numeric(samples["value"], errors="coerce")).dropna(subset=["value", "subject"])
+    samples = read_sample_frame(run.folder / "samples" / f"{collector}.csv").dropna(subset=["number"])
+    if found is None or not found.start_ns or not found.end_ns:
+        return samples.iloc[:0]
     return samples[(samples["t_ns"] >= found.start_ns) & (samples["t_ns"] < found.end_ns)]

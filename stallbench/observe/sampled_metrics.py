@@ -13,7 +13,8 @@ from stallbench.measure import FromSamples, Measure
 from stallbench.measures import MEASURES
 from stallbench.pipeline.failures import NoTableError
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.records.samples import SampleRecord, read_samples
+from stallbench.records.reading import read_samples
+from stallbench.records.samples import SampleRecord
 from stallbench.verdicts.check import RunTables
 
 

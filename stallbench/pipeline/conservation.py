@@ -9,10 +9,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.frames import as_phase_rows, make_rows
-from stallbench.pipeline.layouts import EVENTS
 from stallbench.pipeline.read import Records, is_event
 from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import ENQUEUE, ERROR_PATTERN, Event
+from stallbench.records.layouts import EVENTS
 from stallbench.run.record import RunRecord
 
 EXAMPLES = 20

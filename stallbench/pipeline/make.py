@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -36,7 +35,7 @@ from stallbench.pipeline.job_states import make_jobs
 from stallbench.pipeline.measurements import keep_silent_times, measure_each_sample, measure_events
 from stallbench.pipeline.order import make_order, make_order_metrics
 from stallbench.pipeline.overdue import make_overdue
-from stallbench.pipeline.paths import name_folder, read_whole_text
+from stallbench.pipeline.paths import find_local_folder, name_folder, read_whole_text
 from stallbench.pipeline.phases import make_phases
 from stallbench.pipeline.positions import choose_partitions
 from stallbench.pipeline.ratios import make_ratios
@@ -57,6 +56,7 @@ from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
 from stallbench.records.events import Event
+from stallbench.records.sealing import seal
 from stallbench.run.record import RunRecord, parse_record
 
 
@@ -70,11 +70,23 @@ def make_tables(run_folder: str | Path, *, master: str = LOCAL, settings: Mappin
     environment: Mapping[str, str] = {}
     if is_s3a(str(run_folder)):
         settings, environment = add_s3a(settings), find_credentials()
-    with open_session(master, small=is_small(run_folder), settings=settings, environment=environment) as spark:
+    with (
+        _sealing_meanwhile(run_folder),
+        open_session(master, small=is_small(run_folder), settings=settings, environment=environment) as spark,
+    ):
         try:
             write_tables(spark, run_folder)
         except (PySparkException, Py4JError) as error:
             raise PipelineError(f"{run_folder}: its tables could not be made: {explain(error)}") from None
+
+
+@contextmanager
+def _sealing_meanwhile(run_folder: str | Path) -> Iterator[None]:
+    """Seal the records of a run on this machine while Java starts. Who reads them waits for that, and reports what went wrong."""
+    with ThreadPoolExecutor(1, thread_name_prefix="seal") as pool:
+        if (folder := find_local_folder(name_folder(run_folder))) is not None:
+            pool.submit(seal, folder)
+        yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +119,8 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
     """
     folder = name_folder(run_folder)
     fit_to(spark, estimate_events(run_folder))
-    with _scratch(spark) as scratch, Writing(spark, folder) as writing:
-        reading = writing.pool.submit(read_records, spark, folder, scratch)
+    with Writing(spark, folder) as writing:
+        reading = writing.pool.submit(read_records, spark, folder)
         record = _read_record(spark, folder, str(run_folder))
         records = reading.result()
         axis = make_time_axis(record, records.first_ns, records.last_ns)
@@ -136,16 +148,6 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         ]
         writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
     spark.catalog.clearCache()
-
-
-@contextmanager
-def _scratch(spark: SparkSession) -> Iterator[Path | None]:
-    """Make a folder for copies of the records, where Spark has its own temporary files; none on a cluster, which could not read them."""
-    if not is_on_one_machine(spark):
-        yield None
-        return
-    with tempfile.TemporaryDirectory(prefix="records-", dir=spark.conf.get("spark.local.dir")) as folder:
-        yield Path(folder)
 
 
 def _keep(frame: DataFrame) -> DataFrame:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _LOCAL = "file:"
@@ -33,27 +32,6 @@ def escape_glob(path: str) -> str:
 def find_local_folder(path: str) -> Path | None:
     """Return the folder on this machine that `name_folder` has named so; none if it is elsewhere."""
     return Path(path.removeprefix(_LOCAL)) if path.startswith(_LOCAL) else None
-
-
-def read_lines_of(spark: SparkSession, path: str, only: Sequence[str] | None = None) -> DataFrame | None:
-    """Read a file, or every ``*.csv`` in a folder, as lines (``value``); none if there is no such file or folder.
-
-    ``only``: names of the files that are read; all if none is given.
-    """
-    if only is not None and not only:
-        return None
-    names = "*.csv" if only is None else f"{{{','.join(map(escape_glob, only))}}}"
-    try:
-        return spark.read.option("pathGlobFilter", names).text(escape_glob(path), lineSep="\n")
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            return None
-        raise
-
-
-def list_names(lines: DataFrame) -> list[str]:
-    """Return the names, without folders, of the files that ``lines`` are read from, as their column ``_metadata.file_name`` has them."""
-    return [path.rpartition("/")[2] for path in lines.inputFiles()]
 
 
 def read_whole_text(spark: SparkSession, path: str) -> str | None:

@@ -1,19 +1,19 @@
-"""A run's records as DataFrames: its events, its samples and its final snapshot, every line checked."""
+"""A run's sealed records as DataFrames: its events, its samples and its final snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from pathlib import Path
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.contents import list_contents
+from stallbench.pipeline.failures import RunFolderError
 from stallbench.pipeline.frames import is_on_one_machine, make_rows
-from stallbench.pipeline.layouts import (
+from stallbench.pipeline.paths import escape_glob, find_local_folder, read_whole_text
+from stallbench.records.events import Event
+from stallbench.records.layouts import (
     EVENT_IDS,
     EVENTS,
     FINAL_SNAPSHOT,
@@ -25,10 +25,7 @@ from stallbench.pipeline.layouts import (
     SUBJECTS,
     Layout,
 )
-from stallbench.pipeline.lines import COUNTERS, RecordFile, parse_lines, survey, without_last_lines
-from stallbench.pipeline.paths import escape_glob, find_local_folder, list_names, read_lines_of
-from stallbench.pipeline.whole_files import Copies, copy_whole_files
-from stallbench.records.events import Event
+from stallbench.records.sealing import MANIFEST, SEALED, RecordFile, SealedRecords, seal, sealed_file
 
 _COLUMNS = {
     EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string,"
@@ -37,14 +34,11 @@ _COLUMNS = {
     FINAL_SNAPSHOT: "job_id long, held string",
     LEFT_OVER: "job_id long, held string",
 }
+"""The columns that the pipeline needs."""
 
 
 ONE_TASK_LINES = 50_000
 """Up to so many lines in all files, one task reads them."""
-
-_FREQUENT = (Event.CLAIMED, Event.WORKED, Event.COMPLETED, Event.ENQUEUED)
-_BY_FREQUENCY = (*_FREQUENT, *(event for event in Event if event not in _FREQUENT))
-"""In the order in which a name is compared with them, which is faster than a look-up in a set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,45 +118,50 @@ class Records:
         return sum(file.counts.get(name, 0) for file in self.files if layout is None or file.kind == layout.kind)
 
 
-def read_records(spark: SparkSession, folder: str, scratch: Path | None = None) -> Records:
-    """Read and check every line once. A missing file counts as an empty one.
+def read_records(spark: SparkSession, folder: str) -> Records:
+    """Read the sealed records of a run; on this machine they are sealed first if they are not. A missing file counts as an empty one.
 
-    ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. ``scratch``: for copies of files on this machine, which are needed until the
-    tables are made; without it, Spark reads all files as text and keeps what it has read.
+    ``folder``: as `stallbench.pipeline.paths.name_folder` gives it. Raises `RunFolderError` if the records of a folder elsewhere are not sealed.
     """
-    run_folder = find_local_folder(folder) if scratch else None
-    numbers: dict[str, int] = {}
-    copies: Mapping[Layout, Copies] = {}
-    if run_folder and scratch:
-        logs = sorted((run_folder / EVENTS.kind).glob("*.csv"))
-        numbers = {log.stem: number for number, log in enumerate(logs)}
-        copies = copy_whole_files(run_folder, list_contents(numbers), scratch)
-    parsed, files = _read_text(spark, folder, copies)
-    process_ids, id_in_text = _identify_processes(files, numbers)
-    files += [file for found in copies.values() for file in found.files]
-    lines = sum(file.lines for file in files)
-    copied = {
-        layout: _read_copies(spark, layout, found.folder, lines) for layout, found in copies.items() if found.folder is not None
-    }
+    sealed = _find_sealed(spark, folder)
+    lines = sum(file.lines for file in sealed.files)
 
-    def records_of(layout: Layout) -> DataFrame:
-        parts = [copied[layout]] if layout in copied else []
-        if layout in parsed:
-            whole = in_one_task(parsed[layout], lines).filter("whole").drop(*COUNTERS, "whole")
-            parts.append(whole.withColumn("process_id", id_in_text) if layout is EVENTS else whole)
-        return reduce(DataFrame.unionByName, parts) if parts else make_rows(spark, [], _COLUMNS[layout])
+    def records_of(layout: Layout) -> DataFrame | None:
+        files = [file.name for file in sealed.files if file.kind == layout.kind]
+        if not files:
+            return None
+        path = f"{folder}/{SEALED}/{layout.kind}" if layout.is_folder else f"{folder}/{sealed_file(layout.kind)}"
+        return in_one_task(spark.read.schema(_COLUMNS[layout]).parquet(escape_glob(path)), lines)
 
-    def jobs_of(layout: Layout) -> DataFrame:
-        return records_of(layout).filter("job_id IS NOT NULL").select("job_id", "held")
-
+    samples = records_of(SAMPLES)
     return Records(
-        events=records_of(EVENTS),
-        samples=records_of(SAMPLES),
-        final_snapshot=jobs_of(FINAL_SNAPSHOT) if _is_whole_snapshot(files) else None,
-        left_over=jobs_of(LEFT_OVER) if LEFT_OVER in parsed or LEFT_OVER in copied else None,
-        files=tuple(sorted(files, key=lambda file: file.name)),
-        process_ids=process_ids,
+        events=_or_none(spark, records_of(EVENTS), EVENTS),
+        samples=_or_none(spark, samples and samples.persist(StorageLevel.MEMORY_AND_DISK), SAMPLES),
+        final_snapshot=records_of(FINAL_SNAPSHOT) if _is_whole_snapshot(sealed.files) else None,
+        left_over=records_of(LEFT_OVER),
+        files=sealed.files,
+        process_ids={name: F.lit(number) for name, number in sealed.process_ids.items()},
     )
+
+
+def _find_sealed(spark: SparkSession, folder: str) -> SealedRecords:
+    if (local := find_local_folder(folder)) is not None:
+        try:
+            return seal(local)
+        except OSError as error:
+            raise RunFolderError(f"{local}: its records cannot be read and sealed: {error.strerror or error}") from error
+    text = read_whole_text(spark, f"{folder}/{SEALED}/{MANIFEST}")
+    sealed = SealedRecords.from_json(text) if text is not None else None
+    if sealed is None:
+        raise RunFolderError(
+            f"{folder}: its records are not sealed, or by another version of stallbench; make its report where the run was carried out "
+            "(stallbench report RUN), and upload it again"
+        )
+    return sealed
+
+
+def _or_none(spark: SparkSession, records: DataFrame | None, layout: Layout) -> DataFrame:
+    return make_rows(spark, [], _COLUMNS[layout]) if records is None else records
 
 
 def in_one_task(frame: DataFrame, lines: int) -> DataFrame:
@@ -183,99 +182,12 @@ def is_failed_enqueue() -> Column:
     return is_event(Event.ERROR) & F.col("intended_ns").isNotNull()
 
 
-def _identify_processes(text: Sequence[RecordFile], numbers: Mapping[str, int]) -> tuple[dict[str, Column], Column]:
-    """Return the id of each process, and how the id of an event that Spark has read as text follows from its process.
-
-    ``numbers``: the ids that the copies have. Then only few files are read as text. If all are, an id is a hash: looking a name up in a long list takes longer.
-    """
-    logs = [file.name.removeprefix(f"{EVENTS.kind}/").removesuffix(".csv") for file in text if file.kind == EVENTS.kind]
-    if not numbers:
-        return {name: F.xxhash64(F.lit(name)) for name in logs}, F.xxhash64("process")
-    cases = [F.when(F.col("process") == name, numbers[name]) for name in logs]
-    return {name: F.lit(number) for name, number in numbers.items()}, F.coalesce(*cases, F.lit(None)).cast("long")
-
-
-def _read_text(
-    spark: SparkSession, folder: str, copies: Mapping[Layout, Copies]
-) -> tuple[dict[Layout, DataFrame], list[RecordFile]]:
-    """Let Spark parse the files of which there are no copies."""
-    found = {
-        layout: read_lines_of(spark, f"{folder}/{layout.kind}", [path.name for path in copies[layout].left] if copies else None)
-        for layout in _COLUMNS
-    }
-    lines = {layout: read for layout, read in found.items() if read is not None}
-    parsed = {layout: _parse(read, layout) for layout, read in lines.items()}
-    names = [name for read in lines.values() for name in list_names(read)]
-    files = survey({layout: (read, _counts(layout)) for layout, read in parsed.items()}, names)
-    for layout, read in lines.items():
-        unfinished = [file.name.rpartition("/")[2] for file in files if file.kind == layout.kind and file.unfinished]
-        if unfinished:
-            parsed[layout].unpersist()
-            parsed[layout] = _parse(without_last_lines(read, unfinished), layout)
-    return parsed, files
-
-
-def _read_copies(spark: SparkSession, layout: Layout, folder: Path, lines: int) -> DataFrame:
-    loaded = spark.read.schema(_COLUMNS[layout].removesuffix(", number double")).parquet(escape_glob(f"{folder}"))
-    copied = in_one_task(loaded, lines)
-    return _with_numbers(copied).persist(StorageLevel.MEMORY_AND_DISK) if layout is SAMPLES else copied
-
-
-def _with_numbers(samples: DataFrame) -> DataFrame:
-    return samples.withColumn("number", F.nanvl(F.col("value").try_cast("double"), F.lit(None)))
-
-
 def make_torn(records: Records) -> list[dict[str, object]]:
     """Return a row for each record file that has lines: how many, how many of them are torn, and whether the last one is."""
     return [
         {"file": file.name, "lines": file.lines, "torn_lines": file.torn_lines, "last_line_torn": file.last_line_torn}
         for file in records.files
     ]
-
-
-def _parse(lines: DataFrame, layout: Layout) -> DataFrame:
-    """Parse the lines of a kind, give each the columns that follow from its text, and keep them."""
-    if layout is EVENTS:
-        parsed = parse_lines(lines, layout, _are_given("t_ns", "mono_ns", "process") & _is_event(F.col("event"))).withColumn(
-            "event_id", _number_event()
-        )
-    elif layout is SAMPLES:
-        parsed = _with_numbers(parse_lines(lines, layout, _are_given("t_ns", "source", "subject", "metric")))
-    else:
-        job_id, count = F.col("key").try_cast("long"), F.col("word").try_cast("long")
-        is_job = job_id.isNotNull() & F.col("word").isin(["queued", "claimed"])
-        is_end = (F.col("key") == "end") & count.isNotNull()
-        parsed = parse_lines(lines, layout, is_job | is_end).select(
-            "*", F.when(is_job, job_id).alias("job_id"), F.col("word").alias("held"), F.when(is_end, count).alias(STATED_JOBS)
-        )
-    return parsed.persist(StorageLevel.MEMORY_AND_DISK)
-
-
-def _counts(layout: Layout) -> Mapping[str, Column]:
-    """What is counted only in the lines of ``layout``."""
-    if layout is EVENTS:
-        counts = {str(event): F.expr(f"count_if(whole AND event = '{event}')") for event in Event}
-        waits = F.col("whole") & (F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull()
-        return counts | {PRECONDITIONS: F.count_if(waits)}
-    if layout is SAMPLES:
-        of_subjects = {name: F.count_if(F.col("subject").startswith(start)) for start, name in SUBJECTS.items()}
-        return of_subjects | {OVERDUE: F.count_if((F.col("metric") == "vacuum_overdue_s") & (F.col("number") > 0))}
-    return {STATED_JOBS: F.max(STATED_JOBS)}
-
-
-def _are_given(*columns: str) -> Column:
-    """Whether none of ``columns`` is empty."""
-    return reduce(Column.__and__, (F.col(column).isNotNull() for column in columns))
-
-
-def _is_event(name: Column) -> Column:
-    """Whether ``name`` is an event."""
-    return reduce(Column.__or__, (name == event for event in _BY_FREQUENCY))
-
-
-def _number_event() -> Column:
-    """The number of the event whose name is in the column ``event``."""
-    return F.coalesce(*(F.when(F.col("event") == event, EVENT_IDS[event]) for event in _BY_FREQUENCY))
 
 
 def _is_whole_snapshot(files: Sequence[RecordFile]) -> bool:

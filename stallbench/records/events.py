@@ -10,12 +10,12 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Self, get_type_hints
 
-from stallbench.records.lines import REPLACED_IN_VALUES, read_whole_lines
+from stallbench.records.lines import REPLACED_IN_VALUES
 from stallbench.storage.private import UntrustedError, require_own_file
 from stallbench.visible_text import make_visible
 
@@ -100,37 +100,6 @@ def parse_error(detail: str) -> tuple[str, str]:
     """Return the code and the operation that the detail of an error begins with; each is empty if the detail does not name one."""
     code, operation = match.groups() if (match := _ERROR.match(detail)) else ("", "")
     return code, operation or ""
-
-
-def parse_event(line: str) -> EventRecord | None:
-    """Return the record of a line without its end; none if the line is torn."""
-    values = line.split(",")
-    if len(values) != len(EVENT_COLUMNS):
-        return None
-    t_ns, mono_ns, process, event, job_id, attempt, intended_ns, duration_ns, detail = values
-    try:
-        return EventRecord(
-            t_ns=int(t_ns),
-            mono_ns=int(mono_ns),
-            process=process,
-            event=Event(event),
-            job_id=_number(job_id),
-            attempt=_number(attempt),
-            intended_ns=_number(intended_ns),
-            duration_ns=_number(duration_ns),
-            detail=detail,
-        )
-    except ValueError:
-        return None
-
-
-def read_events(path: Path, *, tail_bytes: int | None = None) -> Iterator[EventRecord]:
-    """Read the records of one log, or those in its last ``tail_bytes``; torn lines are left out. There is no record without a file."""
-    return (record for line in read_whole_lines(path, tail_bytes) if (record := parse_event(line)) is not None)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text else None
 
 
 _DETAIL_LIMIT = 500

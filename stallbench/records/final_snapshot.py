@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 FINAL_SNAPSHOT_FILE = "final_snapshot.csv"
 COLUMNS = ("key", "word")
@@ -20,9 +19,3 @@ def format_snapshot(jobs: Iterable[tuple[int, bool]]) -> Iterator[str]:
         yield f"{job_id},{CLAIMED if is_claimed else QUEUED}\n"
         count += 1
     yield f"{END},{count}\n"
-
-
-def read_claimed(path: Path) -> set[int]:
-    """Return the ids of the claimed jobs of a snapshot."""
-    rows = (line.split(",") for line in path.read_text().splitlines())
-    return {int(key) for key, word in rows if word == CLAIMED}

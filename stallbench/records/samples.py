@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from stallbench.records.lines import REPLACED_IN_VALUES, read_whole_lines
+from stallbench.records.lines import REPLACED_IN_VALUES
 from stallbench.visible_text import make_visible
 
 
@@ -28,20 +28,6 @@ class SampleRecord(NamedTuple):
 
 
 SAMPLE_COLUMNS = SampleRecord._fields
-
-
-def parse_sample(line: str) -> SampleRecord | None:
-    """Return the record of a line without its end; none if the line is torn."""
-    values = line.split(",")
-    if len(values) != len(SAMPLE_COLUMNS):
-        return None
-    t_ns, source, subject, metric, value = values
-    return SampleRecord(int(t_ns), source, subject, metric, value) if t_ns.isdecimal() else None
-
-
-def read_samples(path: Path, *, tail_bytes: int | None = None) -> Iterator[SampleRecord]:
-    """Read the records of one file, or those in its last ``tail_bytes``; torn lines are left out. There is no record without a file."""
-    return (record for line in read_whole_lines(path, tail_bytes) if (record := parse_sample(line)) is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
 from stallbench.deadlocks.deadlock import Deadlock
 from stallbench.deadlocks.groups import DeadlockGroup, group_deadlocks
+from stallbench.records.reading import read_sample_frame
 from stallbench.storage.address import AnyPath
 
 
@@ -36,9 +35,8 @@ class PlanRow:
 def read_vacuum(path: AnyPath) -> list[VacuumRow]:
     """Return for each table how often autovacuum ran, and the most dead tuples that one vacuum removed and could not remove."""
     rows = []
-    for subject, of_table in _read_samples(path).groupby("subject"):
-        values = of_table.assign(value=pd.to_numeric(of_table["value"], errors="coerce"))
-        most = values.groupby("metric")["value"].max()
+    for subject, of_table in read_sample_frame(path).groupby("subject"):
+        most = of_table.groupby("metric")["number"].max()
         rows.append(
             VacuumRow(
                 table=str(subject).removeprefix("table:"),
@@ -54,7 +52,7 @@ def read_deadlocks(*paths: AnyPath) -> Sequence[DeadlockGroup]:
     """Return the deadlocks whose listings were read, by kind; one that is torn is left out. ``paths``: the files of the engines' collectors."""
     deadlocks = []
     for path in paths:
-        samples = _read_samples(path)
+        samples = read_sample_frame(path)
         for value in samples.loc[samples["metric"] == "listing", "value"]:
             try:
                 deadlocks.append(Deadlock.from_sample_value(str(value)))
@@ -72,22 +70,13 @@ def read_deadlocks(*paths: AnyPath) -> Sequence[DeadlockGroup]:
 
 def find_unread_logs(path: AnyPath) -> Sequence[str]:
     """Return the servers whose log the bench could not read, so that the deadlocks in it are not known; ``path``: samples of `deadlocks`."""
-    samples = _read_samples(path)
-    unread = samples[(samples["metric"] == "deadlock_log_read") & (pd.to_numeric(samples["value"], errors="coerce") == 0)]
+    samples = read_sample_frame(path)
+    unread = samples[(samples["metric"] == "deadlock_log_read") & (samples["number"] == 0)]
     return sorted(set(unread["source"]))
 
 
 def read_plans(path: AnyPath) -> list[PlanRow]:
     """Return each plan by which a claim found its job, without estimates of rows and times, and how often it was seen."""
-    plans = _read_samples(path)["value"].astype(str).str.replace(r"[;,] \d+ rows", "", regex=True)
+    plans = read_sample_frame(path)["value"].fillna("").str.replace(r"[;,] \d+ rows", "", regex=True)
     plans = plans.str.replace(r"\b\d{10}\b", "?", regex=True)
     return [PlanRow(str(plan), int(times)) for plan, times in plans.value_counts().items()]
-
-
-def _read_samples(path: AnyPath) -> pd.DataFrame:
-    """Return a collector's samples, those of a torn last line left out; empty if there are none."""
-    names = ["t_ns", "source", "subject", "metric", "value"]
-    if not path.exists() or path.stat().st_size == 0:
-        return pd.DataFrame(columns=names)
-    with path.open() as file:
-        return pd.read_csv(file, names=names, on_bad_lines="skip")

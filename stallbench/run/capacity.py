@@ -15,8 +15,10 @@ from stallbench.console import VisibleConsole
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.addresses import ExternalServers
 from stallbench.queues import find_queue
-from stallbench.records.events import Event, read_events
+from stallbench.records.events import Event
+from stallbench.records.layouts import EVENTS
 from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.records.reading import read_table
 from stallbench.run.folder import RunFolder
 from stallbench.run.opening import open_run
 from stallbench.run.run import Run
@@ -126,10 +128,10 @@ def find_backlog_s(folder: RunFolder) -> float:
     """Return from the first event of a worker until a worker first found the queue empty, or the last job was completed; infinite if jobs are left."""
     if _holds_jobs(folder):
         return math.inf
-    records = [record for path in folder.events.glob("worker-*.csv") for record in read_events(path)]
-    began_ns = min((record.t_ns for record in records), default=0)
-    last_ns = max((record.t_ns for record in records), default=0)
-    return (min((record.t_ns for record in records if record.event == Event.EMPTY), default=last_ns) - began_ns) / NS_PER_S
+    records = [record for path in folder.events.glob("worker-*.csv") for record in _read_times(path)]
+    began_ns = min((t_ns for t_ns, _ in records), default=0)
+    last_ns = max((t_ns for t_ns, _ in records), default=0)
+    return (min((t_ns for t_ns, event in records if event == Event.EMPTY), default=last_ns) - began_ns) / NS_PER_S
 
 
 def find_larger_backlog(jobs: int, lasted_s: float, most: int) -> int:
@@ -145,7 +147,7 @@ def read_capacity(folder: RunFolder, workers: int) -> float:
     includes the time in which a worker completed nothing. Raises `NotCarriedOutError` if a worker completed too few jobs.
     """
     names = [f"worker-{number}" for number in range(1, workers + 1)]
-    logs = {name: [(record.t_ns, record.event) for record in read_events(folder.events / f"{name}.csv")] for name in names}
+    logs = {name: _read_times(folder.events / f"{name}.csv") for name in names}
     began_ns = min((t_ns for log in logs.values() for t_ns, _ in log), default=0)
     # If jobs are left at the end, a worker that found none did not find an empty queue: all jobs were locked, or not yet available.
     empties = [] if _holds_jobs(folder) else [t_ns for log in logs.values() for t_ns, event in log if event == Event.EMPTY]
@@ -162,6 +164,12 @@ def read_capacity(folder: RunFolder, workers: int) -> float:
             )
         rate += (len(warm) - 1) * NS_PER_S / (ended_ns - warm[0])
     return rate
+
+
+def _read_times(log: Path) -> list[tuple[int, str]]:
+    """Return the time and the event of each record of a log."""
+    records = read_table(log, EVENTS)
+    return list(zip(records["t_ns"].to_pylist(), records["event"].to_pylist(), strict=True))
 
 
 def _measured_s(scenario: Scenario) -> float:

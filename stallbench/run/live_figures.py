@@ -14,10 +14,9 @@ from pathlib import Path
 from stallbench.collectors.holders import WORTH_RECORDING_S
 from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
-from stallbench.records.events import Event, EventRecord, parse_event
-from stallbench.records.lines import read_whole_lines
+from stallbench.records.events import Event, EventRecord
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.records.samples import SampleRecord, parse_sample
+from stallbench.records.reading import read_events, read_samples
 from stallbench.run.folder import RunFolder
 
 _TAIL_BYTES = 128 * 1024
@@ -80,16 +79,11 @@ def read_live_figures(folder: RunFolder, *, times_claims: bool) -> LiveFigures:
 
 def _read_recent_events(path: Path, since_ns: int) -> tuple[list[EventRecord], int]:
     """Return the records of a log since ``since_ns``, and the time from which they are complete, which is later if the part that is read begins
-    later. Parses backwards from the last record, because the part that is read may contain minutes.
+    later.
     """
-    recent: list[EventRecord] = []
-    for line in reversed(read_whole_lines(path, _TAIL_BYTES)):
-        record = parse_event(line)
-        if record is not None and record.t_ns < since_ns:
-            return recent, since_ns
-        if record is not None:
-            recent.append(record)
-    return recent, max(since_ns, recent[-1].t_ns if recent else 0)
+    tail = list(read_events(path, tail_bytes=_TAIL_BYTES))
+    recent = [record for record in tail if record.t_ns >= since_ns]
+    return recent, max(since_ns, recent[0].t_ns if recent and len(recent) == len(tail) else 0)
 
 
 def _read_latest_samples(samples: Path, now_ns: int) -> dict[tuple[str, str, str], str]:
@@ -97,15 +91,9 @@ def _read_latest_samples(samples: Path, now_ns: int) -> dict[tuple[str, str, str
     for path in samples.glob("*.csv"):
         if path.stem not in _SHOWN:
             continue
-        newest: list[SampleRecord] = []
-        for line in reversed(read_whole_lines(path, _TAIL_BYTES)):
-            record = parse_sample(line)
-            if record is not None and record.t_ns != (newest or [record])[0].t_ns:
-                break
-            if record is not None:
-                newest.append(record)
-        if newest and now_ns - newest[0].t_ns < _FRESH_S * NS_PER_S:
-            latest.update({(one.source, one.subject, one.metric): one.value for one in reversed(newest)})
+        tail = list(read_samples(path, tail_bytes=_TAIL_BYTES))
+        if tail and now_ns - tail[-1].t_ns < _FRESH_S * NS_PER_S:
+            latest.update({(one.source, one.subject, one.metric): one.value for one in tail if one.t_ns == tail[-1].t_ns})
     return latest
 
 

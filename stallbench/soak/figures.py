@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pandas as pd
 import psutil
 
-from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.records.reading import read_sample_frame
 from stallbench.soak.record import Figure
 from stallbench.verdicts import RunTables
 
@@ -56,18 +56,14 @@ def read_figures(run: RunTables) -> dict[str, Figure]:
 def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
     """Yield the median memory of each process in this cycle, in MiB; its subject is the pid, because another process is another segment."""
     pids = _find_pids(run)
-    path = run.folder / "samples" / "host.csv"
-    if path.exists() and path.stat().st_size:
-        with path.open() as file:
-            samples = pd.read_csv(file, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
-        samples = samples[samples["metric"].isin(_MEMORY) & samples["subject"].astype(str).str.startswith("process:")]
-        values = samples.assign(value=pd.to_numeric(samples["value"], errors="coerce"))
-        for subject, of_process in values.groupby("subject"):
-            name = str(subject).removeprefix("process:")
-            for metric, label in _MEMORY.items():
-                median = of_process.loc[of_process["metric"] == metric, "value"].median()
-                if name in pids and pd.notna(median):
-                    yield f"{label} of {_name_position(name)}, MiB", Figure(value=float(median) / _MIB, subject=pids[name])
+    samples = read_sample_frame(run.folder / "samples" / "host.csv")
+    samples = samples[samples["metric"].isin(_MEMORY) & samples["subject"].str.startswith("process:")]
+    for subject, of_process in samples.groupby("subject"):
+        name = str(subject).removeprefix("process:")
+        for metric, label in _MEMORY.items():
+            median = of_process.loc[of_process["metric"] == metric, "number"].median()
+            if name in pids and pd.notna(median):
+                yield f"{label} of {_name_position(name)}, MiB", Figure(value=float(median) / _MIB, subject=pids[name])
     own = psutil.Process().memory_info()
     yield f"memory of {BENCH}, MiB", Figure(value=own.rss / _MIB, subject=str(os.getpid()))
     yield f"private memory of {BENCH}, MiB", Figure(value=(own.rss - own.shared) / _MIB, subject=str(os.getpid()))

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from stallbench.injection.record import JOBS, KILLED, PAUSED, InjectionRecord
-from stallbench.records.events import Event, EventRecord, read_events
+from stallbench.records.events import Event, EventRecord
+from stallbench.records.reading import read_events
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import RunRecord
 

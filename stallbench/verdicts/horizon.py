@@ -12,6 +12,7 @@ import pandas as pd
 
 from stallbench.engines import ENGINES
 from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.records.reading import read_samples
 
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
@@ -175,12 +176,7 @@ def _list_phases(run: RunTables, start_ns: int) -> dict[str, _Interval]:
 def _read_times_ns(run: RunTables) -> Iterator[int]:
     """Yield the time of each sample of the horizon's holders."""
     for path in (run.folder / "samples" / f"{name}.csv" for name in _COLLECTORS):
-        if path.exists():
-            with path.open() as lines:
-                for line in lines:
-                    t_ns, *others = line.split(",")
-                    if others[2:3] == ["holders"] and t_ns.isdigit():
-                        yield int(t_ns)
+        yield from (sample.t_ns for sample in read_samples(path) if sample.metric == "holders")
 
 
 def describe_holders(holders: Sequence[HolderStay]) -> str:

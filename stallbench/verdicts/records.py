@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-import pandas as pd
-
 from stallbench.collectors.own_cost import NAME as OWN_COST
-from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.records.reading import read_sample_frame
 from stallbench.run.record import RunRecord
 from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import Check, Finding, RunTables
@@ -98,14 +96,10 @@ def _count_samples(own_cost: AnyPath) -> dict[str, tuple[int, int]]:
     """Return for each collector how many samples it took and how many of them failed, completely or partly. A sample without a record did not fail:
     there may have been nothing to record.
     """
-    if not own_cost.exists() or own_cost.stat().st_size == 0:
-        return {}
-    with own_cost.open() as file:
-        table = pd.read_csv(file, names=list(SAMPLE_COLUMNS), on_bad_lines="skip")
+    table = read_sample_frame(own_cost)
     failures = table[table["metric"] == "failures"]
     counts = {}
-    for subject, of_collector in failures.groupby("subject")["value"]:
-        total = pd.to_numeric(of_collector, errors="coerce")
+    for subject, total in failures.groupby("subject")["number"]:
         failed = int((total.diff().fillna(total) > 0).sum())
         counts[str(subject).removeprefix("collector:")] = (len(total), failed)
     return counts

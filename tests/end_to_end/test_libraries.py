@@ -11,7 +11,8 @@ from stallbench.engines.traits import ENGINES, Engine
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement, require_installed
 from stallbench.pipeline.tables import read_table
-from stallbench.records.events import Event, read_events
+from stallbench.records.events import Event
+from stallbench.records.reading import read_events
 from stallbench.setup.server_programs import find_servers
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 

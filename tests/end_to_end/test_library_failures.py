@@ -11,7 +11,8 @@ import pytest
 
 from stallbench.pipeline.tables import read_table
 from stallbench.processes.reaper import TOKEN_VARIABLE
-from stallbench.records.events import Event, read_events
+from stallbench.records.events import Event
+from stallbench.records.reading import read_events
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_processes, measured, short
 from tests.libraries.made_up import LEAVE_A_CHILD, find_processes, make_application
 from tests.waiting import wait_for

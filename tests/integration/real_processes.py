@@ -10,7 +10,8 @@ from pathlib import Path
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import Event, EventRecord, read_events
+from stallbench.records.events import Event, EventRecord
+from stallbench.records.reading import read_events
 from stallbench.waiting import wait_until
 
 PATIENCE_S = 60.0

@@ -13,7 +13,8 @@ import pytest
 
 from stallbench.processes.queue_client import opened_queue
 from stallbench.queues.sql_session import open_session
-from stallbench.records.events import Event, read_events
+from stallbench.records.events import Event
+from stallbench.records.reading import read_events
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration

@@ -21,7 +21,8 @@ from stallbench.engines import Engine, driver_of
 from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.role_command import LOCUST, role_command
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.records.events import Event, read_events
+from stallbench.records.events import Event
+from stallbench.records.reading import read_events
 from stallbench.run.load import LOCUST_OPTIONS
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers

@@ -21,7 +21,8 @@ from stallbench.engines.error_kinds import find_error_kind
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, read_announced_job, start_job_fault
 from stallbench.libraries import find_libraries
-from stallbench.records.events import ENQUEUE, EventRecord, format_error, parse_error, read_events
+from stallbench.records.events import ENQUEUE, EventRecord, format_error, parse_error
+from stallbench.records.reading import read_events
 from tests.error_details import split_error
 from tests.libraries.probes import CONTRACT, PROBES, ProbeCommand
 from tests.libraries.web_service import web_service

@@ -60,12 +60,12 @@ def make(spark: SparkSession) -> MakeTables:
 
 
 @pytest.fixture(scope="session")
-def read_parts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> ReadParts:
+def read_parts(spark: SparkSession) -> ReadParts:
     """Read a run's folder as on one machine, for a test of one table that need not wait for all."""
 
     def read(folder: Path) -> Parts:
         record = parse_record((folder / "run.json").read_text(), "run.json")
-        records = read_records(spark, name_folder(folder), tmp_path_factory.mktemp("copies"))
+        records = read_records(spark, name_folder(folder))
         return Parts(record, records, make_time_axis(record, records.first_ns, records.last_ns))
 
     return read

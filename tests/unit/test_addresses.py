@@ -18,9 +18,9 @@ from stallbench.pipeline.paths import name_folder
 from stallbench.pipeline.tables import read_table
 from stallbench.report import make_report
 from stallbench.run.folder import find_run_at
+from stallbench.run.upload import open_for_upload, upload
 from stallbench.storage.address import address_errors, is_address, open_address
 from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.upload import open_for_upload, upload
 from stallbench.verdicts import RunTables, judge
 from tests.unit.made_up_run import make_record, make_run
 

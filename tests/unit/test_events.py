@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.records.events import EVENT_NUMBERS, Event, EventLog, format_error, parse_event, read_events
+from stallbench.records.events import EVENT_NUMBERS, Event, EventLog, format_error
+from stallbench.records.reading import read_events
 from tests.error_details import split_error
 
 
@@ -26,20 +27,6 @@ def test_a_record_has_the_declared_columns_in_their_order(tmp_path: Path) -> Non
 
 def test_whole_numbers_are_declared_by_their_type() -> None:
     assert EVENT_NUMBERS == ("t_ns", "mono_ns", "job_id", "attempt", "intended_ns", "duration_ns")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "1,2,worker-1,claimed,7,1,,1500",
-        "1,2,worker-1,claimed,7,1,,1500,detail,more",
-        "1,2,worker-1,stolen,7,1,,1500,",
-        "1,2,worker-1,claimed,seven,1,,1500,",
-    ],
-)
-def test_a_torn_line_is_no_record(line: str) -> None:
-    assert parse_event(line) is None
 
 
 def test_a_line_is_read_when_its_end_is_written(tmp_path: Path) -> None:

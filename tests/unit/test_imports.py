@@ -50,7 +50,7 @@ run.folder external.addresses
 run.record
 run.host_facts exposition.intervals
 exposition.run_figures
-run.recorder
+run.recorder run.upload
 servers
 external observers.grafana
 observers

@@ -15,7 +15,8 @@ from producers.producer import Producer, ProducerDocument
 from stallbench.processes.role import Stop
 from stallbench.queues import Backlog, Claim, ClaimExpiredError, NewJob, Promise, Queue, QueueOptions
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import EventLog, read_events
+from stallbench.records.events import EventLog
+from stallbench.records.reading import read_events
 from tests.waiting import PATIENCE_S
 from workers.worker import Worker, WorkerDocument
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stallbench.records.samples import Sample, SampleLog, read_samples
+from stallbench.records.reading import read_samples
+from stallbench.records.samples import Sample, SampleLog
 
 
 def test_samples_of_one_moment_share_its_time(tmp_path: Path) -> None:

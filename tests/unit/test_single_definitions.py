@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from stallbench import PROJECT
-from stallbench.records.final_snapshot import format_snapshot, read_claimed
+from stallbench.records.final_snapshot import format_snapshot
+from stallbench.records.reading import read_claimed
 
 SOURCES = [
     path

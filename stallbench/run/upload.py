@@ -1,4 +1,4 @@
-"""Copies a run's folder to an address, and verifies the copy."""
+"""Copies a run's folder to an address, with its sealed records, and verifies the copy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.records.sealing import seal
 from stallbench.storage.address import address_errors, open_address
 
 if TYPE_CHECKING:
@@ -31,11 +32,17 @@ def open_for_upload(address: str) -> UPath:
 
 
 def upload(folder: Path, target: UPath) -> None:
-    """Copy the run in ``folder`` to ``target``, and verify that every file is there with its size.
+    """Seal the records of the run in ``folder``, copy it to ``target``, and verify that every file is there with its size.
 
     ``run.json`` is copied last: where it is, the records are complete. Raises `NotCarriedOutError` if ``target`` has another run, or if a
-    file is not there as it should be; otherwise as `address_errors` does.
+    file is not there as it should be, or if the records cannot be sealed; otherwise as `address_errors` does.
     """
+    try:
+        seal(folder)
+    except OSError as error:
+        raise NotCarriedOutError(
+            f"{folder}: its records cannot be sealed: {error.strerror or error}; it is not uploaded"
+        ) from error
     with address_errors(str(target)):
         record = target / _RECORD
         if record.exists() and record.read_bytes() != (folder / _RECORD).read_bytes():

@@ -20,21 +20,40 @@ class Layout:
     """Name of the kind: of its folder, or of the one file."""
     columns: tuple[str, ...]
     """All columns, in order."""
-    numbers: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
     """Columns that are a whole number or empty."""
-    kept: tuple[str, ...]
-    """Columns that the pipeline needs; the others are only checked."""
+    words: tuple[str, ...] = ()
+    """Columns of text with few different values."""
+    given: tuple[str, ...]
+    """Columns that are never empty."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether there is a folder with a file for each process or collector."""
+        return not self.kind.endswith(".csv")
+
+    def name_file(self, file: str) -> str:
+        """Return the name of a file below the run's folder: ``events/worker-3.csv``."""
+        return f"{self.kind}/{file}" if self.is_folder else file
 
 
 EVENTS = Layout(
     kind="events",
     columns=EVENT_COLUMNS,
     numbers=EVENT_NUMBERS,
-    kept=("t_ns", "process", "event", "job_id", "intended_ns", "duration_ns", "detail"),
+    words=("process", "event"),
+    given=("t_ns", "mono_ns", "process", "event"),
 )
-SAMPLES = Layout(kind="samples", columns=SAMPLE_COLUMNS, numbers=("t_ns",), kept=SAMPLE_COLUMNS)
-FINAL_SNAPSHOT = Layout(kind=FINAL_SNAPSHOT_FILE, columns=COLUMNS, numbers=(), kept=COLUMNS)
-LEFT_OVER = Layout(kind="left_over.csv", columns=FINAL_SNAPSHOT.columns, numbers=(), kept=FINAL_SNAPSHOT.kept)
+SAMPLES = Layout(
+    kind="samples",
+    columns=SAMPLE_COLUMNS,
+    numbers=("t_ns",),
+    words=("source", "subject", "metric"),
+    given=("t_ns", "source", "subject", "metric"),
+)
+FINAL_SNAPSHOT = Layout(kind=FINAL_SNAPSHOT_FILE, columns=COLUMNS, words=("word",), given=COLUMNS)
+LEFT_OVER = Layout(kind="left_over.csv", columns=COLUMNS, words=("word",), given=COLUMNS)
+LAYOUTS = (EVENTS, SAMPLES, FINAL_SNAPSHOT, LEFT_OVER)
 
 STATED_JOBS = "stated_jobs"
 PRECONDITIONS = "preconditions"

@@ -1,0 +1,264 @@
+"""Seals the records of a run: writes what its record files hold as typed Parquet into ``sealed/`` of the run's folder, every line checked and counted.
+
+The text files survive ``kill -9``; the sealed ones are what Spark reads, on one machine, on a cluster and in an object store. A run is sealed once,
+after its end or by whoever first reads the folder of a killed one. It is sealed again if its text files have changed since.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from stallbench.records.events import Event
+from stallbench.records.final_snapshot import END
+from stallbench.records.layouts import (
+    EVENT_IDS,
+    EVENTS,
+    FINAL_SNAPSHOT,
+    LAYOUTS,
+    OVERDUE,
+    PRECONDITIONS,
+    SAMPLES,
+    STATED_JOBS,
+    SUBJECTS,
+    Layout,
+)
+from stallbench.records.reading import TORN_NAMED, Block, read_blocks, read_numbers
+
+SEALED = "sealed"
+"""The folder of sealed records, in the run's folder."""
+MANIFEST = "records.json"
+"""What `SealedRecords` holds, in the folder of sealed records."""
+_FORMAT = 1
+_AT_ONCE = 2
+"""Files that are sealed at the same time. Arrow reads each with all cores, but writes it with one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFile:
+    """What one record file holds."""
+
+    kind: str
+    name: str
+    """Below the run's folder: ``events/worker-3.csv``."""
+    bytes: int
+    lines: int
+    torn_lines: int
+    torn_at: tuple[int, ...]
+    """The numbers of the first torn lines, from 1."""
+    last_line_torn: bool
+    unfinished: bool
+    """Whether the end of its last line is missing."""
+    first_ns: int | None
+    """Time of its first record; none for the final snapshot."""
+    last_ns: int | None
+    counts: Mapping[str, int]
+    """What else was counted of its whole lines: each event by its kind, or the number of jobs that a final snapshot states, if it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedRecords:
+    """What the sealed records of a run hold."""
+
+    files: tuple[RecordFile, ...]
+    """The record files that have lines, by name."""
+    process_ids: Mapping[str, int]
+    """The ``process_id`` of each process that has an event log."""
+
+    def to_json(self) -> str:
+        """Return the text of the manifest."""
+        return json.dumps({"format": _FORMAT, "process_ids": self.process_ids, "files": [asdict(file) for file in self.files]})
+
+    @classmethod
+    def from_json(cls, text: str) -> SealedRecords | None:
+        """Read the text of a manifest; none if it is of another format, or none at all."""
+        try:
+            content = json.loads(text)
+            if content["format"] != _FORMAT:
+                return None
+            files = (RecordFile(**file | {"torn_at": tuple(file["torn_at"])}) for file in content["files"])
+            return cls(files=tuple(files), process_ids=content["process_ids"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What was counted so far of one file."""
+
+    lines: int = 0
+    torn_lines: int = 0
+    torn_at: list[int] = field(default_factory=list)
+    last_line_torn: bool = False
+    unfinished: bool = False
+    times: list[int] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, layout: Layout, block: Block) -> None:
+        self.lines += block.lines
+        self.torn_lines += block.torn_lines
+        self.torn_at = [*self.torn_at, *block.torn_at][:TORN_NAMED]
+        self.last_line_torn, self.unfinished = block.is_last_line_torn, block.is_unfinished
+        if block.table.num_rows:
+            self.counts.update(_count(layout, block.table))
+            if "t_ns" in layout.columns:
+                extent = pc.min_max(block.table["t_ns"]).as_py()
+                self.times += [extent["min"], extent["max"]]
+
+
+def seal(run_folder: Path) -> SealedRecords:
+    """Seal the records of a run unless they are sealed already. Raises `OSError` if the folder cannot be written or the disk is full."""
+    with _alone(run_folder):
+        if (sealed := find_sealed(run_folder)) is not None:
+            return sealed
+        partial_folder = run_folder / f".{SEALED}-{os.getpid()}"
+        try:
+            sealed = _write(run_folder, partial_folder)
+            shutil.rmtree(run_folder / SEALED, ignore_errors=True)
+            partial_folder.rename(run_folder / SEALED)
+        finally:
+            shutil.rmtree(partial_folder, ignore_errors=True)
+    return sealed
+
+
+def find_sealed(run_folder: Path) -> SealedRecords | None:
+    """Return what the sealed records of a run hold; none if they are not sealed, or if a text file has changed since."""
+    try:
+        sealed = SealedRecords.from_json((run_folder / SEALED / MANIFEST).read_text())
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+        return None
+    if sealed is None:
+        return None
+    found = {layout.name_file(path.name): path.stat().st_size for layout, path in _list_text(run_folder)}
+    return sealed if found == {file.name: file.bytes for file in sealed.files} else None
+
+
+def sealed_file(name: str) -> str:
+    """Return the path of the sealed form of a record file, below the run's folder: ``sealed/events/worker-3.parquet``."""
+    return f"{SEALED}/{name.removesuffix('.csv')}.parquet"
+
+
+@contextmanager
+def _alone(run_folder: Path) -> Iterator[None]:
+    """Let one process at a time seal a run."""
+    descriptor = os.open(run_folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _list_text(run_folder: Path) -> list[tuple[Layout, Path]]:
+    """Return the record files that are not empty."""
+    found = []
+    for layout in LAYOUTS:
+        path = run_folder / layout.kind
+        files = sorted(path.glob("*.csv")) if path.is_dir() else [path] if path.exists() else []
+        found += [(layout, file) for file in files if file.stat().st_size]
+    return found
+
+
+def _write(run_folder: Path, target: Path) -> SealedRecords:
+    texts = _list_text(run_folder)
+    process_ids = {path.stem: number for number, (layout, path) in enumerate(texts) if layout is EVENTS}
+    for layout, path in texts:
+        (target / layout.name_file(path.name)).parent.mkdir(parents=True, exist_ok=True)
+    target.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="seal") as pool:
+        files = tuple(pool.map(partial(_seal_file, target, process_ids), *zip(*texts, strict=True))) if texts else ()
+    sealed = SealedRecords(files=tuple(sorted(files, key=lambda file: file.name)), process_ids=process_ids)
+    (target / MANIFEST).write_text(sealed.to_json())
+    return sealed
+
+
+def _seal_file(target: Path, process_ids: Mapping[str, int], layout: Layout, path: Path) -> RecordFile:
+    name = layout.name_file(path.name)
+    totals = _Totals()
+    size_bytes = 0
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        writer: pq.ParquetWriter | None = None
+        for block in read_blocks(file, layout):
+            totals.add(layout, block)
+            kept = _type_columns(layout, process_ids, block.table)
+            if writer is None:
+                copy = target / sealed_file(name).removeprefix(f"{SEALED}/")
+                writer = stack.enter_context(_open_writer(copy, kept.schema))
+            writer.write_table(kept)
+        size_bytes = file.tell()
+    return RecordFile(
+        kind=layout.kind,
+        name=name,
+        bytes=size_bytes,
+        lines=totals.lines,
+        torn_lines=totals.torn_lines,
+        torn_at=tuple(totals.torn_at),
+        last_line_torn=totals.last_line_torn,
+        unfinished=totals.unfinished,
+        first_ns=min(totals.times, default=None),
+        last_ns=max(totals.times, default=None),
+        counts=(dict.fromkeys(map(str, Event), 0) if layout is EVENTS else {}) | dict(totals.counts),
+    )
+
+
+def _open_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    words = [column.name for column in schema if pa.types.is_dictionary(column.type)]
+    return pq.ParquetWriter(path, schema, compression="none", use_dictionary=words, write_statistics=False, store_schema=False)
+
+
+def _type_columns(layout: Layout, process_ids: Mapping[str, int], table: pa.Table) -> pa.Table:
+    """Return the columns of the sealed form: numbers stand beside names, because Spark compares them several times as fast."""
+    if layout is EVENTS:
+        numbered = table.append_column("process_id", _number_words(table["process"], process_ids, pa.int64()))
+        return numbered.append_column("event_id", _number_words(table["event"], EVENT_IDS, pa.int32()))
+    if layout is SAMPLES:
+        return table.append_column("number", read_numbers(table["value"]))
+    jobs = table.filter(pc.not_equal(table["key"], END))
+    return pa.table({"job_id": jobs["key"].cast(pa.int64()), "held": jobs["word"]})
+
+
+def _number_words(words: pa.ChunkedArray, numbers: Mapping[str, int], kind: pa.DataType) -> pa.ChunkedArray:
+    """Return the number of each word; null for a word that has none."""
+    chunks = [
+        pa.DictionaryArray.from_arrays(
+            chunk.indices, pa.array([numbers.get(word) for word in chunk.dictionary.to_pylist()], kind)
+        )
+        for chunk in words.chunks
+    ]
+    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), kind))
+
+
+def _count(layout: Layout, table: pa.Table) -> dict[str, int]:
+    if layout is EVENTS:
+        waiting = pc.and_(pc.equal(table["event"], str(Event.ENQUEUED)), pc.is_valid(table["detail"]))
+        return _count_words(table["event"]) | {PRECONDITIONS: _count_true(waiting)}
+    if layout is SAMPLES:
+        subject = table["subject"].cast(pa.string())
+        counts = {name: _count_true(pc.starts_with(subject, start)) for start, name in SUBJECTS.items()}
+        overdue = table.filter(pc.equal(table["metric"], "vacuum_overdue_s"))["value"]
+        return counts | {OVERDUE: _count_true(pc.greater(read_numbers(overdue), 0))}
+    ends = table.filter(pc.equal(table["key"], END))
+    is_ended = layout is FINAL_SNAPSHOT and ends.num_rows == 1 and table["key"][-1].as_py() == END
+    return {STATED_JOBS: int(ends["word"][0].as_py())} if is_ended else {}
+
+
+def _count_words(words: pa.ChunkedArray) -> dict[str, int]:
+    return {found["values"]: found["counts"] for found in pc.value_counts(words.unify_dictionaries()).to_pylist()}
+
+
+def _count_true(condition: pa.ChunkedArray) -> int:
+    return int(pc.sum(condition).as_py() or 0)

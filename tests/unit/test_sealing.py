@@ -1,0 +1,125 @@
+"""Sealed records: what Spark reads holds what the text files hold, and is made again when these have changed."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from stallbench.records import reading, sealing
+from stallbench.records.layouts import EVENT_IDS, STATED_JOBS
+from stallbench.records.reading import read_events
+from stallbench.records.sealing import MANIFEST, SEALED, RecordFile, SealedRecords, find_sealed, seal
+from tests.garbled_lines import GOOD, T
+from tests.synthetic_run import SyntheticRun
+
+SAMPLE_RUN = Path(__file__).resolve().parents[2] / "reports" / "sample"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> SyntheticRun:
+    made_up = SyntheticRun(tmp_path / "run").live(1, at_s=0.5).sample("backlog", "queue", at_s=1, depth=3)
+    made_up.write(final_snapshot={2: "queued"})
+    return made_up
+
+
+def file_of(sealed: SealedRecords, name: str) -> RecordFile:
+    (file,) = [file for file in sealed.files if file.name == name]
+    return file
+
+
+def rows_of(folder: Path, name: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = pq.read_table(folder / SEALED / name).to_pylist()
+    return rows
+
+
+def test_events_have_numbers_beside_their_names(run: SyntheticRun) -> None:
+    sealed = seal(run.folder)
+    (first, *_) = rows_of(run.folder, "events/worker-1.parquet")
+    assert first["event_id"] == EVENT_IDS[str(first["event"])]
+    assert first["process_id"] == sealed.process_ids["worker-1"]
+    assert sealed.process_ids.keys() == {"producer-1", "worker-1"}
+
+
+def test_samples_have_their_numbers(run: SyntheticRun) -> None:
+    seal(run.folder)
+    (sample,) = rows_of(run.folder, "samples/backlog.parquet")
+    assert (sample["metric"], sample["value"], sample["number"]) == ("depth", "3", 3.0)
+
+
+def test_what_was_counted_is_kept_with_the_records(run: SyntheticRun) -> None:
+    run.garble("events/worker-2.csv", GOOD + b"torn\n" + GOOD[:-1])
+    run.write(final_snapshot={2: "queued"})
+    assert find_sealed(run.folder) is None
+    sealed = seal(run.folder)
+    assert find_sealed(run.folder) == sealed
+    damaged = file_of(sealed, "events/worker-2.csv")
+    assert (damaged.lines, damaged.torn_lines, damaged.torn_at) == (3, 2, (2, 3))
+    assert (damaged.last_line_torn, damaged.unfinished) == (True, True)
+    assert damaged.counts["completed"] == 1
+    assert damaged.counts["error"] == 0
+    assert damaged.first_ns == damaged.last_ns == int(T)
+    assert file_of(sealed, "final_snapshot.csv").counts == {STATED_JOBS: 1}
+
+
+def test_a_real_run_is_sealed_as_it_was_recorded(tmp_path: Path) -> None:
+    for part in ("events", "samples"):
+        (tmp_path / part).symlink_to(SAMPLE_RUN / part)
+    sealed = seal(tmp_path)
+    assert sum(file.torn_lines for file in sealed.files) == 0
+    names = ("t_ns", "mono_ns", "process", "event", "job_id", "attempt", "intended_ns", "duration_ns")
+    for path in sorted((SAMPLE_RUN / "events").glob("*.csv")):
+        recorded = [tuple(str(value) if value is not None else None for value in event[:8]) for event in read_events(path)]
+        rows = rows_of(tmp_path, f"events/{path.stem}.parquet")
+        assert [tuple(None if row[name] is None else str(row[name]) for name in names) for row in rows] == recorded
+        assert len(recorded) == len(path.read_text().splitlines())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"not JSON", b"\xff\xfe", b"[]", json.dumps({"format": 0, "files": [], "process_ids": {}}).encode()],
+    ids=["empty", "no JSON", "no UTF-8", "no object", "another format"],
+)
+def test_records_whose_manifest_cannot_be_read_are_sealed_again(run: SyntheticRun, content: bytes) -> None:
+    sealed = seal(run.folder)
+    (run.folder / SEALED / MANIFEST).write_bytes(content)
+    assert find_sealed(run.folder) is None
+    assert seal(run.folder) == sealed
+
+
+def test_records_that_were_added_are_sealed_again(run: SyntheticRun) -> None:
+    seal(run.folder)
+    with (run.folder / "events" / "worker-1.csv").open("ab") as file:
+        file.write(GOOD)
+    before = file_of(seal(run.folder), "events/worker-1.csv").lines
+    (run.folder / "events" / "worker-9.csv").write_bytes(GOOD)
+    sealed = seal(run.folder)
+    assert file_of(sealed, "events/worker-1.csv").lines == before == 4
+    assert file_of(sealed, "events/worker-9.csv").lines == 1
+
+
+def test_a_run_without_records_is_sealed_too(tmp_path: Path) -> None:
+    assert seal(tmp_path) == find_sealed(tmp_path) == SealedRecords(files=(), process_ids={})
+
+
+def test_nothing_is_left_of_a_sealing_that_failed(run: SyntheticRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = {path.name for path in run.folder.iterdir()}
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
+    with pytest.raises(OSError, match="No space left"):
+        seal(run.folder)
+    assert {path.name for path in run.folder.iterdir()} == before
+
+
+def test_blocks_are_counted_together(run: SyntheticRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.garble("events/worker-2.csv", b"torn\n" * 3 + GOOD * 500 + b"torn\n" * 3 + GOOD)
+    run.write(final_snapshot={2: "queued"})
+    whole = seal(run.folder)
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 100)
+    assert sealing._write(run.folder, run.folder.parent / "again") == whole
+    assert file_of(whole, "events/worker-2.csv").torn_at == (1, 2, 3, 504, 505)
