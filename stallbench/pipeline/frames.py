@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 
+import pandas as pd
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -22,6 +23,11 @@ def make_rows(spark: SparkSession, rows: Sequence[Mapping[str, object]], columns
         )
     structs = [F.struct(*(F.lit(row[field.name]).cast(field.dataType).alias(field.name) for field in fields)) for row in rows]
     return one_row(spark).select(F.inline(F.array(*structs)))
+
+
+def join_rows(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of all frames, which have the same columns; pandas takes the types of an empty frame for those of its rows."""
+    return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
 
 
 def is_on_one_machine(spark: SparkSession) -> bool:

@@ -2,84 +2,82 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import numpy as np
+import pandas as pd
 
+from stallbench.pipeline.sampled import Samples
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 
+SUBJECT = "holder:"
 _SUBJECT = r"^holder:([^:]*):(.*)$"
 _TEXTS = ("application", "state", "via")
 _NUMBERS = ("rank", "pid", "age_s", "age_xids", "catalog_only")
+_HOLDER = ["server", "kind", "holder"]
 _CLOCK_SLACK_S = 0.5
 """By how much the beginning of the same transaction, computed from its age, may differ between two samples."""
 
 
-def make_holders(samples: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
+def make_holders(samples: Samples, record: RunRecord, axis: TimeAxis) -> pd.DataFrame:
     """Return a row for each stay of a holder: consecutive samples of the horizon that find it in the same transaction.
 
     A stay begins when its transaction began, by its age when it was first seen; a slot has no age, so its stay begins when it was first
     seen. It ends when it was last seen. From each sample that ranks it first to the next sample, it is the oldest; a holder that holds
     back only catalog tables never is.
     """
-    polls = samples.filter("subject = 'server' AND metric = 'holders'").select("metric", "t_ns").distinct()
-    in_time = Window.partitionBy("metric").orderBy("t_ns")
-    polls = polls.select(
-        "t_ns", F.row_number().over(in_time).alias("poll"), (F.lead("t_ns").over(in_time) - F.col("t_ns")).alias("until_next_ns")
+    seen = _find_holders(samples).merge(_find_polls(samples), on="t_ns").sort_values([*_HOLDER, "t_ns"], ignore_index=True)
+    same = seen.groupby(_HOLDER, sort=False)
+    began_s = seen["t_ns"] / NS_PER_S - seen["age_s"]
+    missed = same["poll"].diff() > 1
+    is_another = began_s > began_s.groupby([seen[name] for name in _HOLDER]).shift() + _CLOCK_SLACK_S
+    seen["stay"] = (missed | is_another).groupby([seen[name] for name in _HOLDER]).cumsum()
+    seen["oldest_ns"] = seen["until_next_ns"].where((seen["rank"] == 0) & (seen["catalog_only"] == 0))
+    stays = seen.groupby([*_HOLDER, "stay"])
+    # A group's own `first` and `last` would pass over what is missing.
+    first, last = stays.head(1).set_index([*_HOLDER, "stay"]), stays.tail(1).set_index([*_HOLDER, "stay"])
+    made = last[[*_TEXTS, "pid"]].assign(
+        catalog_only=(catalog_only := stays["catalog_only"].max()).gt(0).astype("object").where(catalog_only.notna(), None),
+        from_ns=first["t_ns"] - (first["age_s"].fillna(0) * NS_PER_S).astype("int64"),
+        to_ns=last["t_ns"],
+        max_age_s=stays["age_s"].max(),
+        max_age_xids=stays["age_xids"].max(),
+        oldest_s=stays["oldest_ns"].sum() / NS_PER_S,
     )
-    seen = _find_holders(samples).join(F.broadcast(polls), "t_ns")
-    same = Window.partitionBy("server", "kind", "holder").orderBy("t_ns")
-    missed = F.col("poll") - F.lag("poll").over(same) > 1
-    began_s = F.col("t_ns") / NS_PER_S - F.col("age_s")
-    is_another = began_s > F.lag(began_s).over(same) + _CLOCK_SLACK_S
-    begins = F.when(missed | is_another, 1).otherwise(0)
-    stays = seen.withColumn("begins", begins).withColumn("stay", F.sum("begins").over(same))
-    oldest_ns = F.when((F.col("rank") == 0) & (F.col("catalog_only") == 0), F.col("until_next_ns"))
-    first_age_ns = F.coalesce(F.min_by("age_s", "t_ns"), F.lit(0)) * NS_PER_S
-    summarized = stays.groupBy("server", "kind", "holder", "stay").agg(
-        *(F.max_by(name, "t_ns").alias(name) for name in (*_TEXTS, "pid")),
-        (F.max("catalog_only") > 0).alias("catalog_only"),
-        (F.min("t_ns") - first_age_ns.cast("long")).alias("from_ns"),
-        F.max("t_ns").alias("to_ns"),
-        F.max("age_s").alias("max_age_s"),
-        F.max("age_xids").alias("max_age_xids"),
-        (F.coalesce(F.sum(oldest_ns), F.lit(0)) / NS_PER_S).alias("oldest_s"),
-    )
-    return summarized.select(
-        "*",
-        axis.t_s(F.col("from_ns")).alias("from_s"),
-        axis.t_s(F.col("to_ns")).alias("to_s"),
-        _name_longrunner(record).alias("longrunner"),
+    made = made.reset_index()
+    return made.assign(
+        from_s=axis.t_s(made["from_ns"]),
+        to_s=axis.t_s(made["to_ns"]),
+        longrunner=pd.Series([_name_longrunner(record, row) for row in made.itertuples()], dtype="object"),
     )
 
 
-def _find_holders(samples: DataFrame) -> DataFrame:
+def _find_polls(samples: Samples) -> pd.DataFrame:
+    """Return ``t_ns, poll, until_next_ns``: when the horizon was sampled, numbered, and how long after each the next one came."""
+    polls = samples.select(subject="server", metrics=("holders",))
+    t_ns = polls.loc[polls["subject"] == "server", "t_ns"].drop_duplicates().sort_values(ignore_index=True)
+    return pd.DataFrame({"t_ns": t_ns, "poll": np.arange(len(t_ns)), "until_next_ns": -t_ns.diff(-1)})
+
+
+def _find_holders(samples: Samples) -> pd.DataFrame:
     """Put the samples of one holder at one moment into one row."""
-
-    def of(metric: str, column: str) -> Column:
-        return F.max(F.when(F.col("metric") == metric, F.col(column))).alias(metric)
-
-    texts = [F.coalesce(of(name, "value"), F.lit("")).alias(name) for name in _TEXTS]
-    return (
-        samples.filter(F.col("subject").rlike(_SUBJECT))
-        .groupBy(
-            F.col("source").alias("server"),
-            F.regexp_extract("subject", _SUBJECT, 1).alias("kind"),
-            F.regexp_extract("subject", _SUBJECT, 2).alias("holder"),
-            "t_ns",
-        )
-        .agg(*texts, *(of(name, "number") for name in _NUMBERS))
-    )
+    found = samples.select(subject=SUBJECT)
+    named = found["subject"].str.extract(_SUBJECT)
+    found = found.assign(server=found["source"], kind=named[0], holder=named[1]).dropna(subset=["holder"])
+    keys = [*_HOLDER, "t_ns"]
+    rows = found[keys].drop_duplicates().set_index(keys)
+    for name in (*_TEXTS, *_NUMBERS):
+        of_metric = found[found["metric"] == name].groupby(keys)
+        rows[name] = of_metric["value"].max() if name in _TEXTS else of_metric["number"].max()
+    return rows.fillna(dict.fromkeys(_TEXTS, "")).reset_index()
 
 
-def _name_longrunner(record: RunRecord) -> Column:
+def _name_longrunner(record: RunRecord, holder: object) -> str | None:
     """Return the name of the longrunner, if a holder is one: by its application name, or by the key of the holder in the longrunner's evidence."""
-    name = F.lit(None).cast("string")
+    name = None
     for longrunner in record.longrunners:
-        is_it = F.substring_index("application", ":", -1) == longrunner.name
         kind, key = longrunner.evidence.get("kind"), longrunner.evidence.get("key")
-        if kind and key:
-            is_it |= (F.col("kind") == kind) & (F.col("holder") == key)
-        name = F.when(is_it, longrunner.name).otherwise(name)
+        is_key = bool(kind and key) and (holder.kind, holder.holder) == (kind, key)  # type: ignore[attr-defined]
+        if is_key or holder.application.rpartition(":")[2] == longrunner.name:  # type: ignore[attr-defined]
+            name = longrunner.name
     return name

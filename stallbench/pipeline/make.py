@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
 
+import pandas as pd
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from stallbench.errors import BadInputError
+from stallbench.measures import MEASURES
 from stallbench.pipeline.call_errors import make_errors
 from stallbench.pipeline.claim_growth import make_growth_metrics
 from stallbench.pipeline.conservation import make_conservation, make_lost_metric, may_have_missed_enqueues
@@ -28,11 +29,12 @@ from stallbench.pipeline.duplicates import (
     second_completions,
 )
 from stallbench.pipeline.failures import PipelineError, RunFolderError, explain
-from stallbench.pipeline.frames import is_on_one_machine
+from stallbench.pipeline.frames import join_rows
 from stallbench.pipeline.holders import make_holders
 from stallbench.pipeline.injections import make_injections
+from stallbench.pipeline.job_changes import count_changes
 from stallbench.pipeline.job_states import make_jobs
-from stallbench.pipeline.measurements import keep_silent_times, measure_each_sample, measure_events
+from stallbench.pipeline.measurements import measure_events
 from stallbench.pipeline.order import make_order, make_order_metrics
 from stallbench.pipeline.overdue import make_overdue
 from stallbench.pipeline.paths import find_local_folder, name_folder, read_whole_text
@@ -44,11 +46,12 @@ from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, m
 from stallbench.pipeline.reused_ids import separate_jobs
 from stallbench.pipeline.rounds import make_round_metrics, make_rounds
 from stallbench.pipeline.s3a import add_s3a, find_credentials, is_s3a
+from stallbench.pipeline.sample_figures import summarize_samples
 from stallbench.pipeline.session import estimate_events, fit_to, is_small, open_session
 from stallbench.pipeline.spark_options import LOCAL
 from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.statement_costs import make_statements
-from stallbench.pipeline.statistics import summarize_events, summarize_samples
+from stallbench.pipeline.statistics import STATISTICS, summarize_events
 from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
@@ -135,30 +138,24 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             writing_jobs.result()
         jobs = in_one_task(writing.read_back("jobs"), records.line_count)
         run = _find_repetitions(spark, record, records, axis, jobs, seen)
-        figures = _keep(_make_figures(run))
-        windows = _keep(make_windows(figures, axis))
-        writing.start("windows", lambda: windows)
-        phases = _keep(make_phases(figures, axis))
+        in_spark = [
+            writing.pool.submit(metrics.toPandas)
+            for metrics in (*_write_tables_of_jobs(writing, run), *_write_tables_of_some_runs(writing, run))
+        ]
+        changes = count_changes(jobs, axis)
+        figures = _make_figures(run)
+        windows = make_windows(figures, axis, records.first_ns)
+        writing.put("windows", windows)
+        phases = make_phases(figures, axis)
         of_phases = [
             phases,
             make_ratios(phases),
-            make_stalls(windows, run.jobs, axis),
-            *_write_tables_of_jobs(writing, run),
-            *_write_tables_of_some_runs(writing, run, windows),
+            make_stalls(windows, changes, axis),
+            *_write_recoveries(writing, run, windows, changes),
+            *(metrics.result() for metrics in in_spark),
         ]
-        writing.start("phases", lambda: reduce(DataFrame.unionByName, of_phases))
+        writing.put("phases", join_rows(of_phases))
     spark.catalog.clearCache()
-
-
-def _keep(frame: DataFrame) -> DataFrame:
-    """Keep the rows of ``frame`` for several queries and, on one machine, forget the query that made them.
-
-    Spark looks through that whole query again for each step that builds on it; for a small run this is a sixth of all processor time. On a
-    cluster the query is needed to compute the rows again if an executor is lost.
-    """
-    if is_on_one_machine(frame.sparkSession):
-        return frame.localCheckpoint(eager=False)
-    return frame.persist()
 
 
 def _start_jobs(writing: Writing, record: RunRecord, records: Records) -> tuple[Future[None], Observation]:
@@ -169,15 +166,15 @@ def _start_jobs(writing: Writing, record: RunRecord, records: Records) -> tuple[
 
 def _write_tables_of_records(writing: Writing, record: RunRecord, records: Records, axis: TimeAxis) -> None:
     """Write the tables that need no job."""
-    samples = records.samples
+    samples = records.sampled
     has_errors = records.count_events(Event.ERROR, Event.RETRIED) > 0
     writing.put("torn", make_torn(records))
     writing.put("injections", make_injections(record, axis))
     writing.start_if(has_errors, "errors", lambda: make_errors(records.events, axis, record))
-    writing.start_if(records.has_holders, "holders", lambda: make_holders(samples, record, axis))
-    writing.start_if(records.has_stuck_clients, "stuck_clients", lambda: make_stuck_clients(samples, record, axis))
-    writing.start_if(records.has_statements, "statements", lambda: make_statements(samples, axis))
-    writing.start_if(records.has_overdue_vacuums, "vacuum_waits", lambda: make_vacuum_waits(samples, axis))
+    writing.put("holders", make_holders(samples, record, axis) if records.has_holders else ())
+    writing.put("stuck_clients", make_stuck_clients(samples, record, axis) if records.has_stuck_clients else ())
+    writing.put("statements", make_statements(samples, axis) if records.has_statements else ())
+    writing.put("vacuum_waits", make_vacuum_waits(samples, axis) if records.has_overdue_vacuums else ())
 
 
 def _find_repetitions(
@@ -203,14 +200,15 @@ def _find_repetitions(
     )
 
 
-def _make_figures(run: _Run) -> DataFrame:
+def _make_figures(run: _Run) -> pd.DataFrame:
     """Return the figures of everything that was measured, in each second and each interval."""
     measurements = measure_events(
         run.records, jobs=run.jobs, executions=run.executions, again=run.again, preconditions=run.preconditions
     )
-    silent = keep_silent_times(run.spark, run.axis, run.records.first_ns)
-    sampled = summarize_samples(measure_each_sample(run.records.samples), run.axis)
-    return summarize_events(measurements, silent, run.axis).unionByName(sampled)
+    of_events = summarize_events(measurements, run.axis).toPandas()
+    of_events["measure"] = of_events["measure"].map(dict(enumerate(MEASURES)))
+    of_events["statistic"] = of_events["statistic"].map(dict(enumerate(STATISTICS)))
+    return join_rows([of_events, summarize_samples(run.records.sampled, run.axis)])
 
 
 def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[DataFrame]:
@@ -226,7 +224,7 @@ def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[DataFrame]:
     writing.start("overdue", lambda: make_overdue(run.spark, run.records.events, run.jobs, run.record, run.axis))
 
 
-def _write_tables_of_some_runs(writing: Writing, run: _Run, windows: DataFrame) -> Iterator[DataFrame]:
+def _write_tables_of_some_runs(writing: Writing, run: _Run) -> Iterator[DataFrame]:
     """Write the tables that only some runs have rows for; yields their rows of ``phases``."""
     events, executions, preconditions = run.records.events, run.executions, run.preconditions
     claims = run.records.count_events(Event.CLAIMED)
@@ -246,6 +244,12 @@ def _write_tables_of_some_runs(writing: Writing, run: _Run, windows: DataFrame) 
         rounds = make_rounds(events, run.jobs, window, picks=picks, partitions=partitions).persist()
         writing.start("rounds", lambda: rounds)
         yield make_round_metrics(rounds)
+    if run.record.scenario.producers.backlog:
+        yield make_growth_metrics(events, claims, partitions)
+
+
+def _write_recoveries(writing: Writing, run: _Run, windows: pd.DataFrame, changes: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Write the recoveries after faults; yields their rows of ``phases``."""
     if faults := list_ended_faults(run.record, run.axis):
         recoveries = make_recoveries(
             faults,
@@ -253,15 +257,14 @@ def _write_tables_of_some_runs(writing: Writing, run: _Run, windows: DataFrame) 
             run.axis,
             jobs=run.jobs,
             windows=windows,
+            changes=changes,
             second_completions=run.again,
             re_executions=run.repeated,
-        ).persist()
-        writing.start("recoveries", lambda: recoveries)
+        )
+        writing.put("recoveries", recoveries)
         yield make_recovery_metrics(recoveries)
     else:
         writing.put("recoveries")
-    if run.record.scenario.producers.backlog:
-        yield make_growth_metrics(events, claims, partitions)
 
 
 def _read_record(spark: SparkSession, folder: str, name: str) -> RunRecord:

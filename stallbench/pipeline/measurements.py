@@ -11,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.measure import FromEvents, FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.duplicates import re_executions
-from stallbench.pipeline.frames import constant, one_row
 from stallbench.pipeline.positions import add_previous, choose_partitions
 from stallbench.pipeline.read import Records, is_event
-from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.events import ERROR_PATTERN, Event
-from stallbench.records.nanoseconds import NS_PER_S
 
 _LARGEST_KEY = (1 << 62) - 1
 """Keys beyond it count as it, and as it below zero: then the difference of any two keys, and the sum of all gaps, have 63 bits."""
@@ -203,66 +200,5 @@ def _of_measure(name: str, rows: DataFrame, t_ns: Column, value_ns: Column | Non
     )
 
 
-def measure_each_sample(samples: DataFrame) -> DataFrame:
-    """Return the measurements of what was sampled.
-
-    All samples of one collector at one moment have the same time, so those of several subjects or servers become one measurement. A
-    counter that has become smaller was restarted at 0. The first sample of a counter shows no growth.
-    """
-    sampled = sampled_measures()
-    of_subject = {f"{source.subject}:{source.metric or name}": name for name, source in sampled.items() if source.subject}
-    of_any = {source.metric or name: name for name, source in sampled.items() if not source.subject}
-    subject = F.concat_ws(":", F.substring_index("subject", ":", 1), "metric")
-    measure = F.coalesce(_look_up(of_subject, subject), _look_up(of_any, F.col("metric")))
-    singles = samples.select("t_ns", "source", "subject", measure.alias("measure"), F.col("number").alias("value")).filter(
-        "measure IS NOT NULL AND value IS NOT NULL"
-    )
-    before = F.lag("value").over(Window.partitionBy("measure", "source", "subject").orderBy("t_ns"))
-    grown = F.when(F.col("value") < before, F.col("value")).otherwise(F.col("value") - before)
-    is_sum = F.col("measure").isin([measure_number(name) for name, source in sampled.items() if source.combine == "sum"])
-    together = (
-        singles.withColumn("increase", grown)
-        .groupBy("measure", "t_ns")
-        .agg(_add_in_order("value").alias("sum"), F.max("value").alias("max"), _add_in_order("increase").alias("increase"))
-    )
-    return together.select("t_ns", "measure", F.when(is_sum, F.col("sum")).otherwise(F.col("max")).alias("value"), "increase")
-
-
-def _add_in_order(column: str) -> Column:
-    """Return the sum of a few fractions, added from the smallest on, so that it is the same wherever they were; null if there are none."""
-    values = F.array_sort(F.collect_list(column))
-    return F.when(F.size(values) > 0, F.aggregate(values, F.lit(0.0), lambda total, value: total + value))
-
-
-def keep_silent_times(spark: SparkSession, axis: TimeAxis, first_ns: int | None) -> DataFrame:
-    """Return measurements of weight 0, which keep the row of a time in which nothing happened.
-
-    There is one for each second from the first record or second 0 to the last record. For each interval there is one of each measure that
-    counts events.
-    """
-    first_s = min(0, ((axis.start_ns if first_ns is None else first_ns) - axis.start_ns) // NS_PER_S)
-    last_s = (axis.last_ns - axis.start_ns) // NS_PER_S
-    counted = [measure_number(name) for name in dict.fromkeys(counted_measures().values())]
-    seconds = spark.range(first_s, last_s + 1 if first_ns is not None else first_s, numPartitions=1).select(
-        (F.col("id") * NS_PER_S + axis.start_ns).alias("t_ns"), F.lit(counted[0]).alias("measure")
-    )
-    starts = (
-        one_row(spark)
-        .select(F.explode(F.lit([interval.start_ns for interval in axis.intervals]).cast("array<long>")).alias("t_ns"))
-        .select("t_ns", F.explode(F.lit(counted)).alias("measure"))
-    )
-    return seconds.unionByName(starts).select(
-        "t_ns",
-        F.col("measure").cast("short").alias("measure"),
-        F.lit(None).cast("long").alias("value_ns"),
-        F.lit(0).alias("weight"),
-    )
-
-
 def _number(name: str) -> Column:
     return F.lit(measure_number(name)).cast("short")
-
-
-def _look_up(names: Mapping[str, str], key: Column) -> Column:
-    """Return the number of the measure that ``key`` stands for; null if none."""
-    return F.try_element_at(constant({found: measure_number(name) for found, name in names.items()}, "map<string,smallint>"), key)

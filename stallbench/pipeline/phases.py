@@ -2,58 +2,50 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pandas as pd
 
 from stallbench.measures import MEASURES, metric_names
-from stallbench.pipeline.frames import constant
+from stallbench.pipeline.frames import join_rows
 from stallbench.pipeline.measurements import counted_measures, sampled_measures
-from stallbench.pipeline.statistics import AMOUNT, STATISTICS
-from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.pipeline.statistics import AMOUNT
+from stallbench.pipeline.time_axis import FIRST_INTERVAL, TimeAxis
 
-_METRICS = "array<struct<measure:string,statistic:string>>"
+COLUMNS = ["phase", "measure", "statistic", "value", "count"]
 
 
-def make_phases(figures: DataFrame, axis: TimeAxis) -> DataFrame:
+def make_phases(figures: pd.DataFrame, axis: TimeAxis) -> pd.DataFrame:
     """Return ``phase, measure, statistic, value, count``; ``count`` is the number of events or samples behind the value.
 
     A count is 0 in an interval without such events. A distribution, a series or a counter without any value has no row.
     """
-    scope, key = F.col("scope"), F.col("measure").cast("int") * len(STATISTICS) + F.col("statistic")
-    values, rates = _list_metrics()
-    rows = F.array(
-        _row(F.get(constant(values, _METRICS), key), F.col("value")),
-        _row(F.get(constant(rates, _METRICS), key), F.col("value") / axis.interval_s(scope)),
-    )
-    return (
-        figures.filter(~axis.is_second(scope))
-        .select(axis.interval_name(scope).alias("phase"), "count", F.inline(rows))
-        .filter("metric IS NOT NULL AND value IS NOT NULL")
-        .select("phase", "metric.measure", "metric.statistic", "value", "count")
-    )
-
-
-def _list_metrics() -> tuple[list[dict[str, str] | None], list[dict[str, str] | None]]:
-    """Return the metric of each measure's and each statistic's figure, by `statistic_number`, and its rate; none if it is not declared.
-
-    The amount of a measure may be the count of another one (`counted_measures`).
-    """
+    names = [interval.name for interval in axis.intervals]
+    found = figures[figures["scope"] >= FIRST_INTERVAL]
+    found = join_rows([found, _find_silent(found, axis)])
+    number = found["scope"] - FIRST_INTERVAL
+    found = found.assign(phase=[names[each] for each in number])
+    seconds = number.map({each: interval.duration_s or None for each, interval in enumerate(axis.intervals)}).astype("float64")
+    # The amount of a measure may be the count of another one (`counted_measures`).
     amounts = {counted: name for name, counted in counted_measures().items()}
     amounts |= {name: name for name, source in sampled_measures().items() if source.is_counter}
+    is_amount = found["statistic"] == AMOUNT
+    counted = found[is_amount].assign(measure=found["measure"].map(amounts), statistic="count")
+    rates = counted.assign(statistic="rate", value=counted["value"] / seconds)
+    made = join_rows([found[~is_amount], counted, rates]).dropna(subset=["measure", "value"])
     divided = {f"{measure.name}.{statistic}" for measure in MEASURES.values() for statistic in measure.quotients}
     declared = set(metric_names()) - divided
-
-    def metric(name: str | None, statistic: str) -> dict[str, str] | None:
-        return {"measure": name, "statistic": statistic} if name and f"{name}.{statistic}" in declared else None
-
-    values, rates = [], []
-    for measure in MEASURES:
-        for statistic in STATISTICS:
-            is_amount = statistic == AMOUNT
-            values.append(metric(amounts.get(measure), "count") if is_amount else metric(measure, statistic))
-            rates.append(metric(amounts.get(measure), "rate") if is_amount else None)
-    return values, rates
+    return made.loc[(made["measure"] + "." + made["statistic"]).isin(declared), COLUMNS]
 
 
-def _row(metric: Column, value: Column) -> Column:
-    return F.struct(metric.alias("metric"), value.cast("double").alias("value"))
+def _find_silent(figures: pd.DataFrame, axis: TimeAxis) -> pd.DataFrame:
+    """Return an amount of 0 for each measure that counts events and each interval in which there were none."""
+    there = set(figures.loc[figures["statistic"] == AMOUNT, ["scope", "measure"]].itertuples(index=False, name=None))
+    counted = list(dict.fromkeys(counted_measures().values()))
+    missing = [
+        (FIRST_INTERVAL + number, measure)
+        for number, interval in enumerate(axis.intervals)
+        if interval.duration_s > 0
+        for measure in counted
+        if (FIRST_INTERVAL + number, measure) not in there
+    ]
+    silent = pd.DataFrame(missing, columns=["scope", "measure"])
+    return silent.assign(statistic=AMOUNT, value=0.0, count=0)

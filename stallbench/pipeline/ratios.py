@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Iterator
+
+import pandas as pd
 
 from stallbench.measures import MEASURES
-from stallbench.pipeline.frames import constant
+from stallbench.pipeline.phases import COLUMNS
 
 _JOBS = "completed.count"
-_RATIOS = "array<struct<measure:string,statistic:string,above:string,first:string,below:string>>"
 
 
-def make_ratios(phases: DataFrame) -> DataFrame:
+def make_ratios(phases: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of ``phases`` for every ratio that a measure declares; none if the divisor is 0 or missing.
 
     ``per_job``: for a count or a counter, its count; for a series, the difference of its largest and its first value in the phase. Both are
     divided by the jobs completed in the phase. The others: its count divided by the count of another measure (`Measure.divided_by`). A row's
     ``count`` is the divisor.
     """
-    metrics = F.collect_list(F.struct(F.concat_ws(".", "measure", "statistic").alias("metric"), "value"))
-    of_phases = phases.groupBy("phase").agg(F.map_from_entries(metrics).alias("metrics"))
-
-    def value(metric: Column) -> Column:
-        return F.try_element_at("metrics", metric)
-
-    def divide(ratio: Column) -> Column:
-        first = F.when(ratio.first.isNull(), 0.0).otherwise(value(ratio.first))
-        below = value(ratio.below)
-        quotient = F.try_divide(value(ratio.above) - first, below).alias("value")
-        return F.struct(
-            ratio.measure.alias("measure"), ratio.statistic.alias("statistic"), quotient, below.cast("long").alias("count")
-        )
-
-    ratios = F.transform(constant(_list_ratios(), _RATIOS), divide)
-    return of_phases.select("phase", F.inline(ratios)).filter("value IS NOT NULL")
+    rows = []
+    for phase, of_phase in phases.groupby("phase"):
+        metrics = dict(zip(of_phase["measure"] + "." + of_phase["statistic"], of_phase["value"], strict=True))
+        for measure, statistic, above, first, below in _list_ratios():
+            subtracted = metrics.get(first) if first else 0.0
+            if above in metrics and subtracted is not None and metrics.get(below):
+                value = (metrics[above] - subtracted) / metrics[below]
+                rows.append((phase, measure, statistic, value, int(metrics[below])))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _list_ratios() -> list[dict[str, str | None]]:
-    """Return each ratio with the metrics it is made of: ``above`` minus ``first``, if there is one, by ``below``."""
-    ratios: list[dict[str, str | None]] = []
+def _list_ratios() -> Iterator[tuple[str, str, str, str | None, str]]:
+    """Yield the measure and the statistic of each ratio, with the metrics it is made of: ``above`` minus ``first``, if there is one, by ``below``."""
     for measure in MEASURES.values():
         count = f"{measure.name}.count"
         if "per_job" in measure.statistics:
             is_series = "first" in measure.statistics
             above, first = (f"{measure.name}.max", f"{measure.name}.first") if is_series else (count, None)
-            ratios.append({"measure": measure.name, "statistic": "per_job", "above": above, "first": first, "below": _JOBS})
+            yield measure.name, "per_job", above, first, _JOBS
         for statistic in measure.quotients:
-            below = f"{measure.divided_by}.count"
-            ratios.append({"measure": measure.name, "statistic": statistic, "above": count, "first": None, "below": below})
-    return ratios
+            yield measure.name, statistic, count, None, f"{measure.divided_by}.count"

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from stallbench.pipeline.failures import RunFolderError
 from stallbench.pipeline.frames import is_on_one_machine, make_rows
 from stallbench.pipeline.paths import escape_glob, find_local_folder, read_whole_text
+from stallbench.pipeline.sampled import Samples, no_samples, read_samples
 from stallbench.records.events import Event
 from stallbench.records.layouts import (
     EVENT_IDS,
@@ -51,6 +52,8 @@ class Records:
     ``process_id`` and ``event_id`` stand for the names, in queries that compare each of them: see `process_ids`, `is_event`."""
     samples: DataFrame
     """``t_ns, source, subject, metric, value`` as text, and ``number``: the value if it is one."""
+    sampled: Samples
+    """The samples on the driver."""
     final_snapshot: DataFrame | None
     """``job_id, held`` (``queued`` or ``claimed``); none if there is no complete final snapshot."""
     left_over: DataFrame | None
@@ -137,6 +140,7 @@ def read_records(spark: SparkSession, folder: str) -> Records:
     return Records(
         events=_or_none(spark, records_of(EVENTS), EVENTS),
         samples=_or_none(spark, samples and samples.persist(StorageLevel.MEMORY_AND_DISK), SAMPLES),
+        sampled=no_samples() if samples is None else read_samples(spark, f"{folder}/{SEALED}/{SAMPLES.kind}"),
         final_snapshot=records_of(FINAL_SNAPSHOT) if _is_whole_snapshot(sealed.files) else None,
         left_over=records_of(LEFT_OVER),
         files=sealed.files,

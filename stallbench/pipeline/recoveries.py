@@ -14,11 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pyspark.sql import Column, DataFrame, Window
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
-from stallbench.pipeline.frames import as_phase_rows, constant, make_rows, one_row
+from stallbench.pipeline.frames import constant, one_row
+from stallbench.pipeline.phases import COLUMNS
 from stallbench.pipeline.time_axis import Interval, TimeAxis
 from stallbench.records.nanoseconds import NEVER_NS, NS_PER_S
 from stallbench.run.record import RunRecord
@@ -28,11 +31,12 @@ OF_BASELINE = 0.9
 _SECONDS_OF_RATE = 3
 _HELD_BEFORE_S = 5
 """A job that a fault loses may have been enqueued, or claimed, so long before it."""
-_FAULTS = (
-    "fault string, phase string, start_ns long, end_ns long, until_ns long, end_s double, has_baseline boolean, "
-    "next_change string, next_change_s double"
-)
 TO = ("to_first_completion", "to_rate", "to_empty_backlog")
+_RECOVERY = [
+    *("fault", "phase", "end_s", "next_change", "next_change_s", "lost", "re_completed", "re_executed", "errors"),
+    *(f"since_end_{to}_s" for to in TO),
+    *(f"{to}_s" for to in TO),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +97,11 @@ def make_recoveries(
     axis: TimeAxis,
     *,
     jobs: DataFrame,
-    windows: DataFrame,
+    windows: pd.DataFrame,
+    changes: pd.DataFrame,
     second_completions: DataFrame | None,
     re_executions: DataFrame | None,
-) -> DataFrame:
+) -> pd.DataFrame:
     """Return a row for each of ``faults``.
 
     ``to_first_completion_s``: from the fault's end to the next first completion of a job. ``to_rate_s``: to the first of three seconds that
@@ -108,55 +113,61 @@ def make_recoveries(
     ``since_end_*_s`` has it all the same. ``lost``, ``re_completed`` (jobs that were completed a second time), ``re_executed`` (executions
     of jobs that had been executed before), ``errors``: until the next fault began.
 
-    ``second_completions`` and ``re_executions`` are none if the run has none. Each source is read once, and gives a few rows for each fault:
-    the plan does not grow with the number of faults.
+    ``changes``: of the jobs by second (`job_changes.count_changes`). ``second_completions`` and ``re_executions`` are none if the run has none.
     """
-    spark = jobs.sparkSession
     baseline = _find_baseline(record, axis)
-    seconds = _make_seconds(windows, jobs, axis)
-    of_baseline = seconds.filter(baseline.holds(_middle_ns(axis)) if baseline else F.lit(False)).agg(
-        F.avg("completed").alias("usual_rate"), F.max("open").alias("usual_open")
-    )
-    known = F.broadcast(make_rows(spark, [_describe(fault, axis, baseline) for fault in faults], _FAULTS))
-    recovered = (
-        seconds.crossJoin(F.broadcast(of_baseline))
-        .join(known, (F.col("t_s") >= F.floor("end_s")) | _is_of_fault(axis))
-        .groupBy("fault")
-        .agg(*_of_seconds(axis))
-    )
-    counted = _of_jobs(jobs, known, faults)
-    for name, times, t_ns in (
-        ("re_completed", second_completions, "t_ns"),
-        ("re_executed", re_executions, "claimed_ns"),
-    ):
-        if times is not None:
-            during = (F.col(t_ns) >= F.col("start_ns")) & (F.col(t_ns) < F.col("until_ns"))
-            found = times.select(t_ns).join(known, during).groupBy("fault").agg(F.count("*").alias(name))
-            counted = counted.unionByName(found, allowMissingColumns=True)
-        else:
-            counted = counted.withColumn(name, F.lit(0).cast("long"))
-    together = recovered.unionByName(counted, allowMissingColumns=True)
-    columns: dict[str, bool | float | int | str] = {"lost": 0, "re_completed": 0, "re_executed": 0, "errors": 0}
-    figures = known.select("fault", "phase", "end_s", "next_change", "next_change_s").join(
-        together.groupBy("fault").agg(*(F.max(name).alias(name) for name in (*(f"since_end_{to}_s" for to in TO), *columns))),
-        "fault",
-        "left",
-    )
-    seen_s = dict.fromkeys(TO, 0) | {"to_rate": _SECONDS_OF_RATE}
-    own = {f"{to}_s": _if_before_next_change(F.col(f"since_end_{to}_s"), seen_s[to]) for to in TO}
-    return figures.fillna(columns).withColumns(own)
+    seconds = _make_seconds(windows, changes)
+    since_ns = seconds.index.to_numpy(dtype="int64") * NS_PER_S + axis.start_ns
+    middle_ns = since_ns + NS_PER_S // 2
+    usual = seconds[(middle_ns >= baseline.start_ns) & (middle_ns < baseline.end_ns)] if baseline else seconds.iloc[:0]
+    spans = count_by_span(jobs, second_completions, re_executions, faults).toPandas()
+    rows = []
+    for fault in faults:
+        end_s = (fault.end_ns - axis.start_ns) / NS_PER_S
+        is_judged = baseline is not None and fault.start_ns >= baseline.end_ns
+        of_fault = seconds[(since_ns >= fault.start_ns - NS_PER_S) & (since_ns < fault.until_ns)]
+        completed = spans[(spans["what"] == "completed") & (spans["from_ns"] >= fault.end_ns)]
+        until = spans[spans["from_ns"] < fault.until_ns]
+        held_ns = {"lost": _HELD_BEFORE_S * NS_PER_S, "re_completed": 0, "re_executed": 0}
+        since_end = {
+            "to_first_completion": (int(completed["first_ns"].min()) - fault.end_ns) / NS_PER_S if len(completed) else None,
+            **(_find_recovery(seconds, usual, end_s) if is_judged else {}),
+        }
+        next_s = None if fault.next_change_ns is None else (fault.next_change_ns - axis.start_ns) / NS_PER_S
+        rows.append(
+            {
+                "fault": fault.name,
+                "phase": fault.phase,
+                "end_s": end_s,
+                "next_change": fault.next_change,
+                "next_change_s": next_s,
+                **{f"since_end_{to}_s": since_end.get(to) for to in TO},
+                **{f"{to}_s": _if_before_next_change(since_end.get(to), to, end_s, next_s) for to in TO},
+                "errors": int(of_fault["errors"].sum()),
+                **{
+                    what: int(
+                        until.loc[(until["what"] == what) & (until["from_ns"] >= fault.start_ns - before_ns), "times"].sum()
+                    )
+                    for what, before_ns in held_ns.items()
+                },
+            }
+        )
+    return pd.DataFrame(rows, columns=_RECOVERY)
 
 
-def make_recovery_metrics(recoveries: DataFrame) -> DataFrame:
+def make_recovery_metrics(recoveries: pd.DataFrame) -> pd.DataFrame:
     """Return the metrics of ``recovery_s`` as rows of ``phases``: of the faults of each phase, and of all, the slowest.
 
     If one of them never reached it, there is no value. A recovery that lasted until after another fault's begin or end counts in full: so an
     expectation on it is never met because faults overlap.
     """
-    slowest = [F.when(F.count(f"since_end_{name}_s") == F.count("*"), F.max(f"since_end_{name}_s")).alias(name) for name in TO]
-    of_each = recoveries.withColumn("interval", F.explode(F.array("phase", F.lit(WHOLE_RUN))))
-    figures = of_each.groupBy("interval").agg(*slowest, F.count("*").alias("count"))
-    return as_phase_rows(figures, "recovery_s", TO, F.col("interval")).filter("value IS NOT NULL")
+    rows = []
+    for phase, faults in (*recoveries.groupby("phase"), (WHOLE_RUN, recoveries)):
+        for to in TO:
+            reached_s = faults[f"since_end_{to}_s"]
+            if len(faults) and reached_s.notna().all():
+                rows.append((phase, "recovery_s", to, float(reached_s.max()), len(faults)))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _find_baseline(record: RunRecord, axis: TimeAxis) -> Interval | None:
@@ -164,120 +175,71 @@ def _find_baseline(record: RunRecord, axis: TimeAxis) -> Interval | None:
     return next((phase for phase in axis.phases if phase.name in measured), None)
 
 
-def _make_seconds(windows: DataFrame, jobs: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return of each second ``t_s, completed, errors, open`` (at its end), and of it and the next two ``rate`` and ``possible_rate``: jobs completed
+def _make_seconds(windows: pd.DataFrame, changes: pd.DataFrame) -> pd.DataFrame:
+    """Return of each second ``completed, errors, open`` (at its end), and of it and the next two ``rate`` and ``possible_rate``: jobs completed
     a second, and how many could be.
     """
-    changes = (
-        jobs.filter("state NOT IN ('lost', 'completed_unrecorded')")
-        .select(
-            F.explode(
-                F.array(
-                    F.struct(axis.second(F.coalesce("intended_ns", "first_claimed_ns")).alias("t_s"), F.lit(1).alias("change")),
-                    F.struct(axis.second(F.col("first_completed_ns")).alias("t_s"), F.lit(-1).alias("change")),
-                )
-            ).alias("both")
-        )
-        .select("both.*")
-        .filter("t_s IS NOT NULL")
-        .groupBy("t_s")
-        .agg(F.sum("change").alias("change"), F.sum(F.greatest("change", F.lit(0))).alias("due"))
-    )
-    # One partition, of a row a second.
-    so_far = Window.partitionBy().orderBy("t_s").rowsBetween(Window.unboundedPreceding, 0)
-    ahead = Window.partitionBy().orderBy("t_s").rowsBetween(0, _SECONDS_OF_RATE - 1)
-    open_before = F.sum("change").over(so_far) - F.col("change")
-    return (
-        windows.select("t_s", "completed", "errors")
-        .join(changes, "t_s", "full")
-        .fillna(0)
-        .select(
-            "t_s",
-            "completed",
-            "errors",
-            F.sum("change").over(so_far).alias("open"),
-            F.avg("completed").over(ahead).alias("rate"),
-            ((open_before + F.sum("due").over(ahead)) / F.count("*").over(ahead)).alias("possible_rate"),
-        )
+    seconds = windows.set_index("t_s")[["completed", "errors"]].join(changes[["open", "due"]], how="outer").fillna(0).sort_index()
+    so_far = seconds["open"].cumsum()
+    ahead = seconds[::-1].rolling(_SECONDS_OF_RATE, min_periods=1)
+    due, counted, rate = (ahead["due"].sum()[::-1], ahead["due"].count()[::-1], ahead["completed"].mean()[::-1])
+    return pd.DataFrame(
+        {
+            "completed": seconds["completed"],
+            "errors": seconds["errors"],
+            "open": so_far,
+            "rate": rate,
+            "possible_rate": (so_far - seconds["open"] + due) / counted,
+        }
     )
 
 
-def _middle_ns(axis: TimeAxis) -> Column:
-    return F.col("t_s").cast("long") * NS_PER_S + axis.start_ns + NS_PER_S // 2
-
-
-def _describe(fault: EndedFault, axis: TimeAxis, baseline: Interval | None) -> dict[str, object]:
+def _find_recovery(seconds: pd.DataFrame, usual: pd.DataFrame, end_s: float) -> dict[str, float | None]:
+    """Return how long after ``end_s`` the rate and the backlog of the seconds of ``usual`` were reached; none if they were not."""
+    after = seconds[seconds.index >= np.floor(end_s)]
+    if usual.empty:
+        return {}
+    # A second without a completion is none of recovery, even if the burst of the next two raises the mean of the three.
+    # The baseline's rate cannot be reached again if a backlog was worked off in it.
+    wanted = OF_BASELINE * np.minimum(usual["completed"].mean(), after["possible_rate"])
+    at_rate = after.index[(after["completed"] > 0) & (after["rate"] >= wanted)]
+    empty = after.index[after["open"] <= usual["open"].max()]
+    # The fault may end in the middle of the second that is looked at.
     return {
-        "fault": fault.name,
-        "phase": fault.phase,
-        "start_ns": fault.start_ns,
-        "end_ns": fault.end_ns,
-        "until_ns": fault.until_ns,
-        "end_s": (fault.end_ns - axis.start_ns) / NS_PER_S,
-        "has_baseline": baseline is not None and fault.start_ns >= baseline.end_ns,
-        "next_change": fault.next_change,
-        "next_change_s": None if fault.next_change_ns is None else (fault.next_change_ns - axis.start_ns) / NS_PER_S,
+        "to_rate": max(0.0, float(at_rate[0] - end_s)) if len(at_rate) else None,
+        "to_empty_backlog": max(0.0, float(empty[0] + 1 - end_s)) if len(empty) else None,
     }
 
 
-def _of_jobs(jobs: DataFrame, faults: DataFrame, ended: Sequence[EndedFault]) -> DataFrame:
-    """Return ``fault, since_end_to_first_completion_s, lost``.
+def count_by_span(
+    jobs: DataFrame, second_completions: DataFrame | None, re_executions: DataFrame | None, ended: Sequence[EndedFault]
+) -> DataFrame:
+    """Return ``what, from_ns, first_ns, times``: how often each thing happened in each span of time, and when first.
 
-    The jobs are first reduced to a few rows: every moment at which a job may begin or cease to count for a fault divides the time, and between
-    two of them all jobs count for the same faults.
+    ``what``: ``completed`` and ``lost`` are jobs at their first completion and at their last trace, ``re_completed`` and ``re_executed`` later ones.
+    Every moment at which something may begin or cease to count for a fault divides the time, so in a span everything counts for the same faults.
     """
     held_ns = _HELD_BEFORE_S * NS_PER_S
-    moments = sorted({moment for fault in ended for moment in (fault.start_ns - held_ns, fault.end_ns, fault.until_ns)})
-    between = [{"from_ns": from_ns, "to_ns": to_ns} for from_ns, to_ns in pairwise([*moments, NEVER_NS])]
+    moments = {moment for fault in ended for moment in (fault.start_ns - held_ns, fault.start_ns, fault.end_ns, fault.until_ns)}
+    between = [{"from_ns": from_ns, "to_ns": to_ns} for from_ns, to_ns in pairwise([*sorted(moments), NEVER_NS])]
     spans = one_row(jobs.sparkSession).select(F.inline(constant(between, "array<struct<from_ns:long,to_ns:long>>")))
+    is_completed = F.col("first_completed_ns").isNotNull()
     lost_ns = F.when(F.col("state") == "lost", F.coalesce("first_claimed_ns", "enqueued_ns"))
-    reduced = (
-        jobs.select(
-            F.coalesce("first_completed_ns", lost_ns).alias("t_ns"), F.col("first_completed_ns").isNotNull().alias("is_completed")
-        )
-        .join(F.broadcast(spans), (F.col("t_ns") >= F.col("from_ns")) & (F.col("t_ns") < F.col("to_ns")))
-        .groupBy("from_ns", "is_completed")
-        .agg(F.min("t_ns").alias("first_ns"), F.count("*").alias("jobs"))
+    times = jobs.select(
+        F.when(is_completed, "completed").otherwise("lost").alias("what"), F.coalesce("first_completed_ns", lost_ns).alias("t_ns")
     )
-    is_completed = F.col("is_completed") & (F.col("from_ns") >= F.col("end_ns"))
-    may_be_lost = (F.col("from_ns") >= F.col("start_ns") - held_ns) & (F.col("from_ns") < F.col("until_ns"))
-    is_lost = ~F.col("is_completed") & may_be_lost
-    first_after_ns = F.min(F.when(is_completed, F.col("first_ns") - F.col("end_ns")))
+    for what, found, t_ns in (("re_completed", second_completions, "t_ns"), ("re_executed", re_executions, "claimed_ns")):
+        if found is not None:
+            times = times.unionByName(found.select(F.lit(what).alias("what"), F.col(t_ns).alias("t_ns")))
     return (
-        reduced.join(faults, is_completed | is_lost)
-        .groupBy("fault")
-        .agg(
-            (first_after_ns / NS_PER_S).alias("since_end_to_first_completion_s"),
-            F.coalesce(F.sum(F.when(is_lost, F.col("jobs"))), F.lit(0)).alias("lost"),
-        )
+        times.join(F.broadcast(spans), (F.col("t_ns") >= F.col("from_ns")) & (F.col("t_ns") < F.col("to_ns")))
+        .groupBy("what", "from_ns")
+        .agg(F.min("t_ns").alias("first_ns"), F.count("*").alias("times"))
     )
 
 
-def _is_of_fault(axis: TimeAxis) -> Column:
-    since_ns = F.col("t_s").cast("long") * NS_PER_S + axis.start_ns
-    return (since_ns >= F.col("start_ns") - NS_PER_S) & (since_ns < F.col("until_ns"))
-
-
-def _of_seconds(axis: TimeAxis) -> list[Column]:
-    is_after = F.col("has_baseline") & (F.col("t_s") >= F.floor("end_s"))
-    # A second without a completion is none of recovery, even if the burst of the next two raises the mean of the three.
-    # The baseline's rate cannot be reached again if a backlog was worked off in it.
-    is_at_rate = (F.col("completed") > 0) & (F.col("rate") >= OF_BASELINE * F.least("usual_rate", "possible_rate"))
-    at_rate_s = F.min(F.when(is_after & is_at_rate, F.col("t_s") - F.col("end_s")))
-    empty_s = F.min(F.when(is_after & (F.col("open") <= F.col("usual_open")), F.col("t_s") + 1 - F.col("end_s")))
-    return [
-        _not_before_0(at_rate_s).alias("since_end_to_rate_s"),
-        _not_before_0(empty_s).alias("since_end_to_empty_backlog_s"),
-        F.sum(F.when(_is_of_fault(axis), F.col("errors")).otherwise(0)).alias("errors"),
-    ]
-
-
-def _if_before_next_change(since_end_s: Column, seen_s: int) -> Column:
-    """Leave out what was reached later than another fault began or ended. ``seen_s``: for how long it must last to be seen."""
-    seen_at_s = F.col("end_s") + since_end_s + seen_s
-    return F.when(F.col("next_change_s").isNull() | (seen_at_s <= F.col("next_change_s")), since_end_s)
-
-
-def _not_before_0(seconds: Column) -> Column:
-    """The fault may end in the middle of the second that is looked at. A null stays one, which `greatest` would pass over."""
-    return F.when(seconds < 0, 0.0).otherwise(seconds)
+def _if_before_next_change(since_end_s: float | None, to: str, end_s: float, next_change_s: float | None) -> float | None:
+    """Leave out what was reached later than another fault began or ended."""
+    lasts_s = _SECONDS_OF_RATE if to == "to_rate" else 0
+    is_before = since_end_s is None or next_change_s is None or end_s + since_end_s + lasts_s <= next_change_s
+    return since_end_s if is_before else None

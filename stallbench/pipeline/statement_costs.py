@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from decimal import ROUND_HALF_UP, Decimal
 
+import pandas as pd
+
+from stallbench.pipeline.sampled import Samples
 from stallbench.pipeline.time_axis import TimeAxis
 
 SUBJECT = "statement:"
+_MICROSECONDS = Decimal("0.001")
 
 
-def make_statements(samples: DataFrame, axis: TimeAxis) -> DataFrame:
+def make_statements(samples: Samples, axis: TimeAxis) -> pd.DataFrame:
     """Return a row for each statement and phase in which it was executed: ``calls, total_ms, row_count, buffers``, of all servers together.
 
     Counts are the growth from one sample to the next; one that has become smaller was restarted at 0. The first sample of a statement shows no
     growth.
     """
-    counts = samples.filter(F.col("subject").startswith(SUBJECT) & F.col("number").isNotNull())
-    before = F.lag("number").over(Window.partitionBy("source", "subject", "metric").orderBy("t_ns"))
-    grown = F.when(F.col("number") < before, F.col("number")).otherwise(F.col("number") - before)
+    counts = samples.select(subject=SUBJECT).dropna(subset=["number"])
+    before = counts.groupby(["source", "subject", "metric"])["number"].shift()
+    grown = counts["number"].where(counts["number"] < before, counts["number"] - before)
+    counts = counts.assign(grown=grown, phase=axis.phase_of(counts["t_ns"]), statement=counts["subject"].str.rpartition(":")[2])
+    summed = counts.dropna(subset=["phase"]).groupby(["phase", "statement", "metric"])["grown"].sum(min_count=1).unstack("metric")
+    made = summed.reindex(columns=["calls", "total_ms", "rows", "buffers"]).rename(columns={"rows": "row_count"})
+    made["total_ms"] = made["total_ms"].map(_round_ms, na_action="ignore")
+    return made[made["calls"] > 0].reset_index()
 
-    def of(metric: str) -> Column:
-        return F.sum(F.when(F.col("metric") == metric, F.col("grown")))
 
-    return (
-        counts.withColumn("grown", grown)
-        .groupBy(axis.phase(F.col("t_ns")).alias("phase"), F.substring_index("subject", ":", -1).alias("statement"))
-        .agg(
-            of("calls").cast("long").alias("calls"),
-            F.round(of("total_ms"), 3).alias("total_ms"),
-            of("rows").cast("long").alias("row_count"),
-            of("buffers").cast("long").alias("buffers"),
-        )
-        .filter("phase IS NOT NULL AND calls > 0")
-    )
+def _round_ms(total_ms: float) -> float:
+    return float(Decimal(repr(total_ms)).quantize(_MICROSECONDS, ROUND_HALF_UP))

@@ -32,9 +32,9 @@ def statistic_number(name: str) -> int:
     return STATISTICS.index(name)
 
 
-def summarize_events(measurements: DataFrame, silent: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return the figures of measurements of events, values in ms; ``silent``: measurements that only keep a row."""
-    summary = _find_buckets(_count_in_buckets(measurements.unionByName(silent), axis)).persist()
+def summarize_events(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
+    """Return the figures of measurements of events, values in ms."""
+    summary = _find_buckets(_count_in_buckets(measurements, axis)).persist()
     values_ns = {name: F.col(f"{name}_known") for name in PERCENTILES} | {
         "max": F.col("max"),
         "mean": F.col("sum").cast("double") / F.col("count"),
@@ -45,25 +45,6 @@ def summarize_events(measurements: DataFrame, silent: DataFrame, axis: TimeAxis)
     amount = F.struct(_number(AMOUNT), F.col("weight").cast("double").alias("value"), F.col("weight").alias("count"))
     known = summary.select("scope", "measure", F.inline(F.array(*in_ms, amount))).filter("value IS NOT NULL")
     return known.unionByName(_sort_buckets(measurements, summary, axis))
-
-
-def summarize_samples(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return the figures of what was sampled. ``slope`` is by least squares, per second; a counter's amount is its growth."""
-    in_order = measurements.repartition("measure").sortWithinPartitions("t_ns")
-    spread = in_order.select("*", F.explode(axis.scopes(F.col("t_ns"))).alias("scope")).filter("scope IS NOT NULL")
-    measured = spread.groupBy("scope", "measure").agg(
-        F.count("value").alias("count"),
-        F.min_by("value", "t_ns").alias("first"),
-        F.max_by("value", "t_ns").alias("last"),
-        F.min("value").alias("min"),
-        F.max("value").alias("max"),
-        F.avg("value").alias("mean"),
-        F.regr_slope("value", axis.t_s(F.col("t_ns"))).alias("slope"),
-        F.sum("increase").alias(AMOUNT),
-    )
-    statistics = ("first", "last", "min", "max", "mean", "slope", AMOUNT)
-    rows = [F.struct(_number(name), F.col(name).cast("double").alias("value"), F.col("count")) for name in statistics]
-    return measured.select("scope", "measure", F.inline(F.array(*rows))).filter("value IS NOT NULL")
 
 
 def _count_in_buckets(measurements: DataFrame, axis: TimeAxis) -> DataFrame:

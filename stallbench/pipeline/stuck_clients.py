@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pandas as pd
 
+from stallbench.pipeline.sampled import Samples
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 
-_SUBJECT = "client_write:"
+SUBJECT = "client_write:"
+_SESSION = ["server", "session"]
 
 
-def make_stuck_clients(samples: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
+def make_stuck_clients(samples: Samples, record: RunRecord, axis: TimeAxis) -> pd.DataFrame:
     """Return a row for each session that was stuck in handing something over to its client, from the first sample that found it to the last."""
+    found = samples.select(subject=SUBJECT)
+    found = found.assign(server=found["source"], session=found["subject"].str.rsplit(":", n=2).str[-2:].str.join(":"))
 
-    def of(metric: str, column: str) -> Column:
-        return F.max_by(F.when(F.col("metric") == metric, F.col(column)), F.when(F.col("metric") == metric, F.col("t_ns")))
+    def last(metric: str, column: str) -> pd.Series:
+        return found[found["metric"] == metric].groupby(_SESSION).tail(1).set_index(_SESSION)[column]
 
-    stuck_s = F.when(F.col("metric") == "stuck_s", F.col("number"))
-    name = F.lit(None).cast("string")
-    for longrunner in record.longrunners:
-        name = F.when(F.substring_index("application", ":", -1) == longrunner.name, longrunner.name).otherwise(name)
-    return (
-        samples.filter(F.col("subject").startswith(_SUBJECT))
-        .groupBy(F.col("source").alias("server"), F.substring_index("subject", ":", -2).alias("session"))
-        .agg(
-            of("pid", "number").cast("long").alias("pid"),
-            of("application", "value").alias("application"),
-            of("state", "value").alias("state"),
-            axis.t_s(F.min(F.col("t_ns") - stuck_s * NS_PER_S)).alias("from_s"),
-            axis.t_s(F.max("t_ns")).alias("to_s"),
-            F.max(stuck_s).alias("stuck_s"),
-        )
-        .withColumn("longrunner", name)
-    )
+    stuck = found[found["metric"] == "stuck_s"]
+    stuck = stuck.assign(from_ns=stuck["t_ns"] - stuck["number"] * NS_PER_S)
+    made = pd.DataFrame(
+        {
+            "to_s": axis.t_s(found.groupby(_SESSION)["t_ns"].max()),
+            "from_s": axis.t_s(stuck.groupby(_SESSION)["from_ns"].min()),
+            "stuck_s": stuck.groupby(_SESSION)["number"].max(),
+            "pid": last("pid", "number"),
+            "application": last("application", "value"),
+            "state": last("state", "value"),
+        }
+    ).reset_index()
+    names = {longrunner.name for longrunner in record.longrunners}
+    name = made["application"].fillna("").str.rpartition(":")[2]
+    return made.assign(longrunner=name.where(name.isin(names), None))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+import pandas as pd
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -13,6 +15,8 @@ from stallbench.pipeline.frames import constant
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 
+_Moments = TypeVar("_Moments", Column, "pd.Series[Any]")
+"""Moments in Spark or in pandas."""
 FIRST_INTERVAL = 1 << 30
 """Scopes from here on are intervals, those below are seconds: grouping by one number is quicker than by a number and a text."""
 
@@ -53,7 +57,7 @@ class TimeAxis:
         """The phases, then the whole run."""
         return (*self.phases, *((self.run,) if self.run else ()))
 
-    def t_s(self, t_ns: Column) -> Column:
+    def t_s(self, t_ns: _Moments) -> _Moments:
         """Seconds since second 0, as a fraction."""
         return (t_ns - self.start_ns) / NS_PER_S
 
@@ -64,6 +68,13 @@ class TimeAxis:
     def phase(self, t_ns: Column) -> Column:
         """Name of the phase that a moment is in; null outside any."""
         return _get([phase.name for phase in self.phases], "string", self.phase_number(t_ns))
+
+    def phase_of(self, t_ns: pd.Series[Any]) -> pd.Series[Any]:
+        """Name of the phase that each moment is in; missing outside any."""
+        names: pd.Series[Any] = pd.Series(np.nan, index=t_ns.index, dtype="object")
+        for phase in self.phases:
+            names[(t_ns >= phase.start_ns) & (t_ns < phase.end_ns)] = phase.name
+        return names
 
     def phase_number(self, t_ns: Column) -> Column:
         """Which of `phases` a moment is in; null outside any."""

@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pandas as pd
 
 from stallbench.measures import MEASURES
-from stallbench.pipeline.measurements import counted_measures, measure_number, sampled_measures
-from stallbench.pipeline.statistics import AMOUNT, STATISTICS, statistic_number
-from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.pipeline.measurements import counted_measures, sampled_measures
+from stallbench.pipeline.statistics import AMOUNT
+from stallbench.pipeline.time_axis import FIRST_INTERVAL, TimeAxis
 from stallbench.records.nanoseconds import NS_PER_S
 
 
-def make_windows(figures: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return a row for each second that `stallbench.pipeline.measurements.keep_silent_times` keeps, from its figures.
+def make_windows(figures: pd.DataFrame, axis: TimeAxis, first_ns: int | None) -> pd.DataFrame:
+    """Return a row for each second from the first record or second 0 to the last record, from its figures.
 
-    A second belongs to the phase that contains its middle. A sampled measure has its last value in the second; null without a sample.
+    ``first_ns``: time of the first record; none if there is no record. A second belongs to the phase that contains its middle. A count is 0 in a
+    second in which nothing happened. A sampled measure has its last value in the second; it is missing without a sample.
     """
-    counts = {name: _key(counted, AMOUNT) for name, counted in counted_measures().items()}
-    values = {
-        f"{name}_{each}": _key(name, each)
-        for name, measure in MEASURES.items()
-        for each in measure.by_second
-        if each not in measure.quotients
-    }
-    values |= {name: _key(name, "last") for name in sampled_measures()}
-    quotients = {
-        f"{name}_{each}": (_key(name, AMOUNT), _key(measure.divided_by, AMOUNT))
-        for name, measure in MEASURES.items()
-        for each in measure.by_second
-        if each in measure.quotients
-    }
-    divided = (key for both in quotients.values() for key in both)
-    keys: list[bool | float | int | str] = sorted({*counts.values(), *values.values(), *divided})
-    key = F.col("measure").cast("int") * len(STATISTICS) + F.col("statistic")
-    of_seconds = figures.filter(axis.is_second(F.col("scope"))).select(F.col("scope").alias("t_s"), key.alias("key"), "value")
-    seconds = of_seconds.groupBy("t_s").pivot("key", keys).agg(F.max("value"))
-    columns = [F.expr(f"coalesce(`{key}`, 0) AS {name}") for name, key in counts.items()]
-    columns += [F.expr(f"`{key}` AS {name}") for name, key in values.items()]
-    columns += [F.expr(f"try_divide(`{above}`, `{below}`) AS {name}") for name, (above, below) in quotients.items()]
-    begin_ns: Column = F.col("t_s").cast("long") * NS_PER_S + axis.start_ns
-    return seconds.select("t_s", begin_ns.alias("t_ns"), axis.phase(begin_ns + NS_PER_S // 2).alias("phase"), *columns)
+    of_seconds = figures[figures["scope"] < FIRST_INTERVAL]
+    metric = of_seconds["measure"] + "." + of_seconds["statistic"]
+    found = of_seconds.assign(metric=metric).pivot(index="scope", columns="metric", values="value")
+    seconds = found.reindex(sorted({*found.index, *_list_seconds(axis, first_ns)}))
+
+    def figure(measure: str, statistic: str) -> pd.Series:
+        metric = f"{measure}.{statistic}"
+        return seconds[metric] if metric in seconds else pd.Series(np.nan, index=seconds.index)
+
+    t_ns = seconds.index.to_numpy(dtype="int64") * NS_PER_S + axis.start_ns
+    columns: dict[str, object] = {"t_s": seconds.index, "t_ns": t_ns}
+    columns["phase"] = axis.phase_of(pd.Series(t_ns + NS_PER_S // 2, index=seconds.index))
+    for name, counted in counted_measures().items():
+        columns[name] = figure(counted, AMOUNT).fillna(0)
+    for name, measure in MEASURES.items():
+        for each in measure.by_second:
+            if each in measure.quotients:
+                below = figure(measure.divided_by, AMOUNT)
+                columns[f"{name}_{each}"] = figure(name, AMOUNT) / below.where(below != 0)
+            else:
+                columns[f"{name}_{each}"] = figure(name, AMOUNT if each == "count" else each)
+    columns |= {name: figure(name, "last") for name in sampled_measures()}
+    return pd.DataFrame(columns, index=seconds.index).reset_index(drop=True)
 
 
-def _key(measure: str, statistic: str) -> int:
-    return measure_number(measure) * len(STATISTICS) + statistic_number(AMOUNT if statistic == "count" else statistic)
+def _list_seconds(axis: TimeAxis, first_ns: int | None) -> set[int]:
+    """Return the seconds of the run's records, and those in which an interval begins."""
+    begun = {(interval.start_ns - axis.start_ns) // NS_PER_S for interval in axis.intervals}
+    if first_ns is None:
+        return begun
+    first_s, last_s = ((t_ns - axis.start_ns) // NS_PER_S for t_ns in (first_ns, axis.last_ns))
+    return begun | {*range(min(0, first_s), last_s + 1)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.java_gateway import JavaClass
@@ -48,11 +49,11 @@ class Writing:
         else:
             self.put(name)
 
-    def put(self, name: str, rows: Sequence[Mapping[str, object]] = ()) -> None:
+    def put(self, name: str, rows: Sequence[Mapping[str, object]] | pd.DataFrame = ()) -> None:
         """Write table ``name`` from ``rows`` that are known without Spark: on this machine without it, elsewhere by its file system."""
         schema = to_arrow_schema(StructType(read_columns(TABLES[name])))
         content = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_pylist(list(rows), schema), content, compression="none")
+        pq.write_table(_to_arrow(rows, schema), content, compression="none")
         parts = {"part-00000.parquet": content.getvalue().to_pybytes(), MADE_WHOLE: b""}
         if (local := find_local_folder(self._path(name))) is not None:
             _replace_files(local, parts)
@@ -89,6 +90,14 @@ class Writing:
         if error is None:
             for future in self._started:
                 future.result()
+
+
+def _to_arrow(rows: Sequence[Mapping[str, object]] | pd.DataFrame, schema: pa.Schema) -> pa.Table:
+    """Return rows with the columns and types of ``schema``; what is missing is null, and a fraction becomes a whole number as by a cast."""
+    if not isinstance(rows, pd.DataFrame):
+        return pa.Table.from_pylist(list(rows), schema)
+    columns = [pa.Array.from_pandas(rows[field.name]).cast(field.type, safe=False) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _replace_files(folder: Path, files: Mapping[str, bytes]) -> None:

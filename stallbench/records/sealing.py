@@ -43,6 +43,8 @@ SEALED = "sealed"
 MANIFEST = "records.json"
 """What `SealedRecords` holds, in the folder of sealed records."""
 _FORMAT = 1
+_NUMBERED = ("process_id", "event_id")
+"""The columns of events that have numbers in place of names."""
 _AT_ONCE = 2
 """Files that are sealed at the same time. Arrow reads each with all cores, but writes it with one."""
 
@@ -216,7 +218,7 @@ def _seal_file(target: Path, process_ids: Mapping[str, int], layout: Layout, pat
 
 
 def _open_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    words = [column.name for column in schema if pa.types.is_dictionary(column.type)]
+    words = [column.name for column in schema if pa.types.is_dictionary(column.type) or column.name in _NUMBERED]
     return pq.ParquetWriter(path, schema, compression="none", use_dictionary=words, write_statistics=False, store_schema=False)
 
 
@@ -234,12 +236,9 @@ def _type_columns(layout: Layout, process_ids: Mapping[str, int], table: pa.Tabl
 def _number_words(words: pa.ChunkedArray, numbers: Mapping[str, int], kind: pa.DataType) -> pa.ChunkedArray:
     """Return the number of each word; null for a word that has none."""
     chunks = [
-        pa.DictionaryArray.from_arrays(
-            chunk.indices, pa.array([numbers.get(word) for word in chunk.dictionary.to_pylist()], kind)
-        )
-        for chunk in words.chunks
+        pa.array([numbers.get(word) for word in chunk.dictionary.to_pylist()], kind).take(chunk.indices) for chunk in words.chunks
     ]
-    return pa.chunked_array(chunks, pa.dictionary(pa.int32(), kind))
+    return pa.chunked_array(chunks, kind)
 
 
 def _count(layout: Layout, table: pa.Table) -> dict[str, int]:

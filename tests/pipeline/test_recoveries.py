@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from stallbench.injection.record import InjectionRecord
-from stallbench.pipeline.recoveries import EndedFault, list_ended_faults, make_recoveries, make_recovery_metrics
+from stallbench.pipeline.job_changes import count_changes
+from stallbench.pipeline.recoveries import EndedFault, count_by_span, list_ended_faults, make_recoveries, make_recovery_metrics
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
 from stallbench.run.record import RunRecord, parse_record
 from tests.synthetic_run import START_NS, SyntheticRun
@@ -60,7 +62,7 @@ def recover(
     silent_s: float = 0.25,
     backlog: int = 0,
     with_metrics: bool = False,
-) -> list[Mapping[str, Any]]:
+) -> list[Mapping[Any, Any]]:
     """Return the rows of a run with these faults, and with ``with_metrics`` the metrics of its phases behind them.
 
     ``backlog``: jobs that are there at the beginning, and are completed in the baseline in addition to those that become due.
@@ -81,20 +83,20 @@ def recover(
     done = [(row[4] - START_NS) // S for row in jobs if row[4] is not None]
     windows: list[Any] = [(t_s, done.count(t_s), 1 if t_s == FAULT_S[0] else 0) for t_s in range(LAST_S)]
     record, axis, ended = read_faults(faults)
+    columns = "job_id long, intended_ns long, enqueued_ns long, first_claimed_ns long, first_completed_ns long, state string"
+    of_jobs = spark.createDataFrame(jobs, columns)
     recoveries = make_recoveries(
         ended,
         record,
         axis,
-        jobs=spark.createDataFrame(
-            jobs, "job_id long, intended_ns long, enqueued_ns long, first_claimed_ns long, first_completed_ns long, state string"
-        ),
-        windows=spark.createDataFrame(windows, "t_s int, completed long, errors long"),
+        jobs=of_jobs,
+        windows=pd.DataFrame(windows, columns=["t_s", "completed", "errors"]),
+        changes=count_changes(of_jobs, axis),
         second_completions=spark.createDataFrame([(at(t_s),) for t_s in again], "t_ns long"),
         re_executions=spark.createDataFrame([(at(t_s - 0.5),) for t_s in again], "claimed_ns long"),
     )
-    recoveries.persist()
-    rows = recoveries.orderBy("end_s", "fault").collect()
-    return [row.asDict() for row in (*rows, *(make_recovery_metrics(recoveries).collect() if with_metrics else ()))]
+    rows = [recoveries.sort_values(["end_s", "fault"]), *([make_recovery_metrics(recoveries)] if with_metrics else [])]
+    return [row for frame in rows for row in frame.astype("object").where(frame.notna(), None).to_dict("records")]
 
 
 def test_recovery_counts_from_the_end_of_the_fault(spark: SparkSession) -> None:
@@ -218,17 +220,29 @@ def test_first_completion_and_lost_jobs_of_many_faults_are_those_of_each_alone(
 ) -> None:
     record, axis, ended = read_faults(many_faults)
     rows, jobs = make_jobs(spark)
-    windows = spark.createDataFrame([(t_s, 0, 0) for t_s in range(LAST_S)], "t_s int, completed long, errors long")
-    recoveries = make_recoveries(ended, record, axis, jobs=jobs, windows=windows, second_completions=None, re_executions=None)
-    found = {row["fault"]: (row["since_end_to_first_completion_s"], row["lost"]) for row in recoveries.collect()}
+    windows = pd.DataFrame([(t_s, 0, 0) for t_s in range(LAST_S)], columns=["t_s", "completed", "errors"])
+    recoveries = make_recoveries(
+        ended,
+        record,
+        axis,
+        jobs=jobs,
+        windows=windows,
+        changes=count_changes(jobs, axis),
+        second_completions=None,
+        re_executions=None,
+    )
+    first_s = recoveries["since_end_to_first_completion_s"].astype("object").where(lambda found_s: found_s.notna(), None)
+    found = {fault: counted for fault, *counted in zip(recoveries["fault"], first_s, recoveries["lost"], strict=True)}
     expected = {}
     for each in ended:
         after_ns = [row[4] - each.end_ns for row in rows if row[4] is not None and row[4] >= each.end_ns]
         lost = [row for row in rows if row[5] == "lost" and each.start_ns - 5 * S <= row[2] < each.until_ns]
-        expected[each.name] = (min(after_ns) / S if after_ns else None, len(lost))
+        expected[each.name] = [min(after_ns) / S if after_ns else None, len(lost)]
     assert found == expected
     assert max(lost for _, lost in found.values()) > 100
-    joined = max(rows_out_of_joins(recoveries))
+    spans = count_by_span(jobs, None, None, ended)
+    spans.collect()
+    joined = max(rows_out_of_joins(spans))
     assert joined <= len(rows), "no step has a row for each job and each fault"
 
 

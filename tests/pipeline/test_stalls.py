@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from stallbench.pipeline.job_changes import count_changes
 from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.nanoseconds import NS_PER_S
@@ -28,13 +30,15 @@ def stalled(
     jobs: Sequence[tuple[float, float | None, str]] = (),
 ) -> dict[tuple[str, str], float]:
     """``jobs``: when each was wanted and first claimed, in s, and its state."""
-    windows = spark.createDataFrame(seconds, "t_s int, phase string, completed long, depth double")
+    windows = pd.DataFrame(seconds, columns=["t_s", "phase", "completed", "depth"]).astype({"depth": "float64"})
     of_jobs = [
-        (int(wanted_s * NS_PER_S), None if claimed_s is None else int(claimed_s * NS_PER_S), state)
+        (int(wanted_s * NS_PER_S), None if claimed_s is None else int(claimed_s * NS_PER_S), None, state)
         for wanted_s, claimed_s, state in jobs
     ]
-    jobs_table = spark.createDataFrame(of_jobs, "intended_ns long, first_claimed_ns long, state string")
-    return {(row["phase"], row["statistic"]): row["value"] for row in make_stalls(windows, jobs_table, AXIS).collect()}
+    columns = "intended_ns long, first_claimed_ns long, first_completed_ns long, state string"
+    changes = count_changes(spark.createDataFrame(of_jobs, columns), AXIS)
+    stalls = make_stalls(windows, changes, AXIS)
+    return {(phase, statistic): value for phase, statistic, value in stalls[["phase", "statistic", "value"]].to_numpy()}
 
 
 def test_stalled_seconds_are_counted_and_the_longest_stall_is_found(spark: SparkSession) -> None:

@@ -44,6 +44,14 @@ def test_events_have_numbers_beside_their_names(run: SyntheticRun) -> None:
     assert sealed.process_ids.keys() == {"producer-1", "worker-1"}
 
 
+def test_a_process_without_a_log_of_its_own_has_no_number(run: SyntheticRun) -> None:
+    (run.folder / "events" / "worker-9.csv").write_bytes(GOOD + GOOD.replace(b"worker-1", b"stranger"))
+    seal(run.folder)
+    known, unknown = rows_of(run.folder, "events/worker-9.parquet")
+    assert known["process_id"] is not None
+    assert (unknown["process"], unknown["process_id"]) == ("stranger", None)
+
+
 def test_samples_have_their_numbers(run: SyntheticRun) -> None:
     seal(run.folder)
     (sample,) = rows_of(run.folder, "samples/backlog.parquet")
