@@ -25,7 +25,8 @@ from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.records.events import Event, read_events
+from stallbench.records.events import Event
+from stallbench.records.reading import read_events
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
