@@ -150,7 +150,7 @@ def test_a_run_that_cannot_be_uploaded_stays_and_the_printed_command_uploads_it(
     assert not move_run(folder, open_address("s3://made-later/runs"))
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"the upload failed: s3://made-later/runs/{folder.name}: the specified bucket does not exist" in said
-    assert files_in(folder) == files_in(SAMPLE)
+    assert {name: content for name, content in files_in(folder).items() if not name.startswith("sealed/")} == files_in(SAMPLE)
 
     (store.objects.parent / "made-later").mkdir()
     again = said.partition("repeat by: stallbench ")[2].split()
