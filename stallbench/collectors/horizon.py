@@ -1,7 +1,8 @@
 """Who holds the horizon? Finds the oldest snapshot that vacuum must respect, and the sessions that hold it, on any server.
 
 A holder is a backend of the primary, a prepared transaction, a replication slot, or a replica's feedback. One of another database is a holder only
-through a replica's feedback, which asks for every transaction that is open on the primary, whatever its database. The feedback comes from a backend on
+through a replica's feedback, which asks for every transaction that is open on the primary, whatever its database; or through the snapshots of this
+database, each of which reaches back to the oldest transaction that was open when it was taken, whatever its database. The feedback comes from a backend on
 the replica, which is the session to end. With a slot, the feedback is in ``pg_replication_slots.xmin`` and not in ``pg_stat_replication``: a
 search that looks only there finds no holder.
 """
@@ -70,6 +71,10 @@ ORDER BY pg_catalog.age(backend_xmin) DESC, xact_start
 """
 
 
+SNAPSHOT = "snapshot"
+"""How a transaction of another database reaches this one if it needs no feedback: through the snapshots that are taken here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
     """A holder of the primary's horizon."""
@@ -88,7 +93,8 @@ class Holder:
     age_xids: int
     """How many transactions have begun since the oldest that it may still want to see."""
     via: str = ""
-    """How one on a replica, or in another database, reaches this database: ``feedback`` or ``slot:<name>``; empty if it needs nothing for that."""
+    """How one on a replica, or in another database, reaches this database: ``feedback``, ``slot:<name>`` or ``snapshot``; empty if it needs nothing
+    for that."""
     catalog_only: bool = False
     """Whether it keeps only the system catalogs from being vacuumed, as a logical slot does."""
     database: str = ""
@@ -133,10 +139,14 @@ def read_horizon(
         else:
             holders.append(holder)
     # Feedback is the oldest of all that is open on the primary and on the replica, as the replica has replayed it.
+    # While snapshots of this database overlap, there is always one that reaches back to a transaction elsewhere.
+    of_snapshots = {one.age_xids for one in holders if one.kind == "backend"}
     for holder in elsewhere:
         through = [one for one in feedbacks if not one.catalog_only and one.age_xids >= holder.age_xids]
         if through:
             holders.append(replace(holder, via=through[0].via))
+        elif holder.age_xids in of_snapshots:
+            holders.append(replace(holder, via=SNAPSHOT))
     open_here = {one.age_xids for one in (*holders, *elsewhere) if one.kind in ("backend", "prepared")}
     slot_users = dict(primary.execute(_SLOT_USERS).fetchall()) if any(one.kind == "slot" for one in feedbacks) else {}
     for feedback in feedbacks:

@@ -197,7 +197,19 @@ def test_a_transaction_elsewhere_holds_while_a_snapshot_here_reaches_back_to_it(
         for statement in SNAPSHOT:
             reader.execute(statement.encode())
         assert servers.vacuum_three_times() == [DEAD] * 3, "although the rows died before the snapshot was taken"
-        assert [one.pid for one in servers.holders()] == [reader.info.backend_pid]
+        found = servers.holders()
+        assert [(one.pid, one.via) for one in found] == [(writer.info.backend_pid, "snapshot"), (reader.info.backend_pid, "")]
+        with connect(servers.primary, "reader") as overlapping:
+            for statement in SNAPSHOT:
+                overlapping.execute(statement.encode())
+            reader.execute("ROLLBACK")
+            assert servers.vacuum_three_times() == [DEAD] * 3, "although the first snapshot is gone"
+            writer.execute("ROLLBACK")
+            for statement in SNAPSHOT:
+                reader.execute(statement.encode())
+            overlapping.execute("ROLLBACK")
+            wait_for(lambda: not any(servers.vacuum_three_times()), "vacuums that remove everything, although snapshots overlap")
+        assert [(one.pid, one.via) for one in servers.holders()] == [(reader.info.backend_pid, "")]
         reader.execute("ROLLBACK")
         wait_for(lambda: not any(servers.vacuum_three_times()), "vacuums that remove everything")
         assert servers.holders() == []

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from stallbench.observe.observer import Observation
+from stallbench.observe.subject import Finding
 from tests.integration.conftest import EmptyOn
-from tests.integration.observed import look_at, section_of
+from tests.integration.observed import look_at, observer_of, section_of
 from tests.integration.observed_states import record_state
 from tests.integration.waiting_sessions import (
     CLAIM,
@@ -16,6 +18,7 @@ from tests.integration.waiting_sessions import (
     find_about,
     open_queue_sessions,
     pid_of,
+    sessions_on,
 )
 from tests.waiting import wait_for
 
@@ -84,3 +87,31 @@ def test_who_is_to_be_ended_comes_before_the_many_that_wait_for_it(sessions: Ses
     assert finding.statement == f"SELECT pg_terminate_backend({pid_of(migration)});"
     assert finding.sentence.count("stallbench:worker") == 1
     assert_offers_none_for(observation, *workers)
+
+
+def test_a_transaction_in_another_database_is_named_if_the_snapshots_here_reach_back_to_it(sessions: Sessions) -> None:
+    sessions.admin.execute("CREATE DATABASE elsewhere")
+    try:
+        elsewhere = sessions.endpoint.model_copy(update={"database": "elsewhere"})
+        with sessions_on(elsewhere) as others:
+            writer = others.open("billing", "BEGIN", "CREATE TABLE written (n int)")
+            sessions.open("worker", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM jobs")
+            with observer_of(sessions.endpoint) as observer:
+
+                def find() -> tuple[Observation, Finding] | None:
+                    observation = observer.look(reads_everything=True)
+                    found = [one for one in observation.findings if "snapshots that sessions here have taken" in one.sentence]
+                    return (observation, found[0]) if found else None
+
+                observation, finding = wait_for(find, "a finding about the other database")
+            record_state(
+                "transactions on the queue overlap, while a session in another database is idle in a transaction that has written",
+                "vacuums here leave what has died since that session began, until it ends",
+                observation,
+            )
+            assert finding.sentence.startswith(f'Session {pid_of(writer)} ("stallbench:billing"')
+            assert "database elsewhere" in finding.sentence
+            assert finding.statement == f"SELECT pg_terminate_backend({pid_of(writer)});"
+            assert observation.findings[0] == finding
+    finally:
+        sessions.admin.execute("DROP DATABASE elsewhere WITH (FORCE)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stallbench.collectors.connections import APPLICATION_PREFIX
-from stallbench.collectors.horizon import Holder, read_horizon
+from stallbench.collectors.horizon import SNAPSHOT, Holder, read_horizon
 from stallbench.observe.formatting import format_age, format_count, format_plural, format_since
 from stallbench.observe.postgres.blocking import describe_session, end_head
 from stallbench.observe.postgres.dead_rows import OldestHolder
@@ -125,7 +125,7 @@ class HorizonSubject(Subject):
         look.known.holders = [one for one in (certain, oldest[0] if oldest else None) if one is not None]
         if certain is not None and oldest[0] is certain:
             look.known.holders = [certain]
-        reported = [one for one in holding if _is_reported(one)]
+        reported = [one for one in holding if _is_reported(one) and self._is_lasting(one)]
         victims: dict[str, list[Holder]] = {}
         for one in reported:
             if cause := causes.get(one.key):
@@ -183,7 +183,7 @@ class HorizonSubject(Subject):
         return OldestHolder(
             name=_describe(holder, details, prepared),
             finding=judge_holder(holder, details, prepared, 0, cause, self._history.at_least_s(holder)),
-            is_reported=is_shown and _is_reported(holder),
+            is_reported=is_shown and _is_reported(holder) and self._is_lasting(holder),
             is_feedback=holder.kind == "replica" or (holder.kind == "slot" and holder.state == "active"),
             age_s=holder.age_s,
             at_least_s=self._age_s(holder),
@@ -212,6 +212,10 @@ class HorizonSubject(Subject):
             sentence=sentence,
             because="vacuums of the primary, and so of this replica, cannot remove rows that have died since" if is_old else "",
         )
+
+    def _is_lasting(self, holder: Holder) -> bool:
+        """Whether it is more than a moment in which a snapshot here reaches back to a transaction of another database."""
+        return holder.via != SNAPSHOT or self._history.at_least_s(holder) >= BRIEF_S
 
     def _age_s(self, holder: Holder) -> float:
         """Return its age, or for how long it was seen if the server does not say it."""
@@ -321,7 +325,12 @@ def judge_holder(
     session = details.get(holder.key)
     doing = f" It is {session.doing}." if session and session.doing else ""
     if _is_elsewhere(holder):
-        doing = f" It holds it through a replica's feedback, which asks for the transactions of all databases.{doing}"
+        through = (
+            f"is in database {holder.database}, and holds it through the snapshots that sessions here have taken since it began"
+            if holder.via == SNAPSHOT
+            else "holds it through a replica's feedback, which asks for the transactions of all databases"
+        )
+        doing = f" It {through}.{doing}"
     statement, where, caution = _end(holder, session, prepared)
     if cause:
         statement, where, caution = cause.remedy.statement, cause.remedy.where, cause.remedy.caution
@@ -392,6 +401,8 @@ def _describe_way(holder: Holder) -> str:
         return "slot, system catalogs only"
     if holder.is_explained:
         return "hot_standby_feedback, of a transaction that is listed"
+    if holder.via == SNAPSHOT:
+        return f"open in database {holder.database}; snapshots here reach back to it"
     if holder.via == "feedback":
         return "hot_standby_feedback of a replica"
     if holder.via:
