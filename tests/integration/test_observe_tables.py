@@ -210,6 +210,34 @@ def test_the_suggested_vacuum_names_a_table_that_is_overdue(que: TestDatabase, m
     assert "1 table of " in text_of(section_of(observation, "Tables"))
 
 
+def test_the_suggested_vacuum_is_of_no_table_that_is_being_vacuumed(
+    que: TestDatabase, monkeypatch: pytest.MonkeyPatch, open_connection: OpenConnection
+) -> None:
+    """A second VACUUM of a table waits for the first, and makes one of autovacuum give up."""
+    monkeypatch.setattr("stallbench.observe.postgres.tables.read_workers", lambda _: (0, []))
+    with connect(que.direct, "load") as client:
+        for table, rows in (("in_vacuum", 50_000), ("due", 20)):
+            client.execute(
+                f"CREATE TABLE {table} WITH (autovacuum_vacuum_threshold = 10) AS SELECT generate_series(1, {rows}) AS n"
+            )
+            client.execute(f"DELETE FROM {table}")
+    count = "SELECT sum(pg_stat_get_dead_tuples(oid)) FROM pg_class WHERE relname IN ('in_vacuum', 'due')"
+    wait_for(lambda: ask(que, count) == 50_020, "the counts of dead rows")
+    vacuum = open_connection(que.direct, "vacuum")
+    vacuum.execute("SET vacuum_cost_delay = 100")
+    vacuum.execute("SET vacuum_cost_limit = 1")
+    vacuum.pgconn.send_query(b"VACUUM in_vacuum")
+    try:
+        wait_for(lambda: ask(que, "SELECT count(*) FROM pg_stat_progress_vacuum WHERE relid = 'in_vacuum'::regclass") == 1, "it")
+        finding = finding_about(look_at(que.direct), "due for a vacuum")
+    finally:
+        vacuum.cancel()
+        while vacuum.pgconn.get_result():
+            pass
+    assert finding.sentence.endswith("1 table is due for a vacuum: public.due.")
+    assert finding.statement == "VACUUM public.due;"
+
+
 def test_a_table_that_another_session_has_locked_lacks_only_its_own_sizes(
     que: TestDatabase, open_connection: OpenConnection
 ) -> None:

@@ -40,8 +40,11 @@ WITH counted AS MATERIALIZED (
   {OWN_VACUUM_SETTINGS}
   WHERE dead > pg_catalog.current_setting('autovacuum_vacuum_threshold')::int OR dead > 0 AND reloptions IS NOT NULL
   OR counted.oid = ANY(%(wanted)s::pg_catalog.oid[])
+), in_vacuum AS MATERIALIZED (
+  SELECT relid AS oid FROM pg_catalog.pg_stat_progress_vacuum WHERE datname = pg_catalog.current_database()
 ), overdue AS (
-  SELECT oid, dead - threshold AS beyond FROM judged WHERE enabled AND dead > threshold
+  SELECT oid, dead - threshold AS beyond FROM judged
+  WHERE enabled AND dead > threshold AND oid NOT IN (SELECT oid FROM in_vacuum)
 ), shown AS (
   (SELECT * FROM judged ORDER BY dead DESC LIMIT {_MOST_SHOWN})
   UNION
@@ -51,9 +54,9 @@ SELECT oid::bigint, oid::pg_catalog.regclass::pg_catalog.text, dead, written, pg
   pg_catalog.pg_stat_get_vacuum_count(oid) + pg_catalog.pg_stat_get_autovacuum_count(oid),
   extract(epoch FROM pg_catalog.clock_timestamp()
     - greatest(pg_catalog.pg_stat_get_last_vacuum_time(oid), pg_catalog.pg_stat_get_last_autovacuum_time(oid)))::double precision,
-  oid IN (SELECT relid FROM pg_catalog.pg_stat_progress_vacuum),
+  oid IN (SELECT oid FROM in_vacuum),
   (SELECT pg_catalog.count(*) FROM overdue),
-  ARRAY(SELECT oid::pg_catalog.regclass::pg_catalog.text FROM overdue ORDER BY beyond DESC LIMIT {_MOST_SHOWN}),
+  ARRAY(SELECT oid::pg_catalog.regclass::pg_catalog.text FROM overdue ORDER BY oid = ANY(%(wanted)s::pg_catalog.oid[]) DESC, beyond DESC LIMIT {_MOST_SHOWN}),
   (SELECT pg_catalog.count(*) FROM counted),
   logged_name,
   coalesce(pg_catalog.pg_stat_get_last_vacuum_time(oid) <= pg_catalog.pg_stat_get_last_autovacuum_time(oid),
@@ -85,9 +88,9 @@ class TableCounts(NamedTuple):
     """Since the end of its last vacuum."""
     in_vacuum: bool
     overdue_tables: int
-    """Of the whole database, without those that autovacuum never vacuums."""
+    """Of the whole database, without those that autovacuum never vacuums, and those that are being vacuumed."""
     overdue_names: Sequence[str]
-    """Of some of them, the one that is due most first, as SQL needs them."""
+    """Of some of them, the queue's and then the one that is due most first, as SQL needs them."""
     tables: int
     logged_name: str
     """As the server's log names it."""
