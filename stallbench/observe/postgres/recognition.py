@@ -23,6 +23,7 @@ _LEAVES = """
   )
   SELECT part.oid FROM tree JOIN pg_catalog.pg_class AS part ON part.oid = inhrelid WHERE part.relkind <> 'p'
 """
+# A temporary table is no queue: no other session can read it, and in a pool it may be one that another client has left.
 _CANDIDATES = """
 SELECT pg_class.oid::bigint, pg_catalog.quote_ident(nspname), pg_catalog.quote_ident(relname), nspname, relname,
   ARRAY(SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
@@ -31,7 +32,7 @@ SELECT pg_class.oid::bigint, pg_catalog.quote_ident(nspname), pg_catalog.quote_i
   ARRAY(SELECT leaf.oid::pg_catalog.regclass::pg_catalog.text FROM ({leaves}) AS leaf ORDER BY leaf.oid)
 FROM pg_catalog.pg_class
 JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
-WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema')
+WHERE relkind IN ('r', 'p') AND relpersistence <> 't' AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema')
 AND {condition}
 ORDER BY nspname, relname
 LIMIT 1000

@@ -37,6 +37,7 @@ ANSWER_TIMEOUT_S = 10.0
 """A pooler without a free connection lets a query wait for minutes, and a network that drops packets for hours: the server's own time limits do not
 apply to that."""
 _SETTINGS: Mapping[str, str] = {
+    "quote_all_identifiers": "off",  # first: else the server writes the search_path, and names, in quotes that they do not need
     "lock_timeout": "100ms",
     "idle_in_transaction_session_timeout": "10s",
     # Names in the queries cannot refer to anything that a user of the database has created.
