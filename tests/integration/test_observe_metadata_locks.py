@@ -7,11 +7,13 @@ from threading import Thread
 
 import pytest
 
+from stallbench.engines import Engine
 from stallbench.observe.innodb.metadata_locks import MEANS
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.observed import cannot_see, section_of
+from tests.integration.observed_states import record_state
 from tests.integration.test_observe_innodb import connected, execute, look_at
 from tests.waiting import wait_for
 
@@ -108,3 +110,33 @@ def test_behind_lock_tables_a_reader_is_not_taken_for_a_holder(server: Endpoint)
 
 def rows_of(observation: Observation) -> tuple[tuple[str, ...], ...]:
     return section_of(observation, "Blocked sessions").rows
+
+
+@pytest.mark.parametrize("engine", ["mariadb", "mysql"])
+def test_writers_that_wait_for_a_lock_of_the_whole_server_are_found(empty_on: EmptyOn, engine: Engine) -> None:
+    endpoint = empty_on(engine)
+    execute(endpoint, "CREATE TABLE work (id int PRIMARY KEY)")
+    with connected(endpoint) as backup, connected(endpoint) as writing:
+        backup.execute("FLUSH TABLES WITH READ LOCK")
+        waiting = Thread(target=writing.execute, args=("INSERT INTO work VALUES (1)",))
+        waiting.start()
+
+        def find() -> Observation | None:
+            observation = look_at(endpoint)
+            found = [one for one in observation.findings if "waits for a lock of the whole server" in one.sentence]
+            return observation if found else None
+
+        try:
+            observation = wait_for(find, "a finding about the lock")
+        finally:
+            backup.execute("UNLOCK TABLES")
+            waiting.join()
+    record_state(
+        f"{engine}: a session is idle after FLUSH TABLES WITH READ LOCK, and a worker waits to write",
+        "that session holds the lock; UNLOCK TABLES in it, or its end, lets all write",
+        observation,
+    )
+    (finding,) = [one for one in observation.findings if "lock of the whole server" in one.sentence]
+    assert "FLUSH TABLES WITH READ LOCK" in finding.sentence
+    assert finding.because == "nobody can write before it is released"
+    assert finding.statement == ""

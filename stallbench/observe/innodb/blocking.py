@@ -12,7 +12,7 @@ from stallbench.collectors.innodb_locks import read_deadlock_count
 from stallbench.deadlocks.innodb import parse_deadlock
 from stallbench.observe.formatting import format_age, format_plural, shorten_text
 from stallbench.observe.innodb.lock_waits import METADATA_LOCK, ROW
-from stallbench.observe.innodb.metadata_locks import MEANS
+from stallbench.observe.innodb.metadata_locks import MEANS, SERVER_LOCK
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, is_change, read_sessions, statement_to_cancel
 from stallbench.observe.lock_waits import LockWait, Session
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
@@ -22,6 +22,9 @@ from stallbench.observe.wait_tree import MOST_SHOWN, WaitTree, judge_wait, longe
 _LISTING = "SHOW ENGINE INNODB STATUS"
 
 FoundT = TypeVar("FoundT")
+
+
+_MEANS_OF = {METADATA_LOCK: MEANS, SERVER_LOCK: "nobody can write before it is released"}
 
 
 class InnoDBBlockingSubject(Subject):
@@ -112,7 +115,10 @@ def _judge_unknown(waiting: list[LockWait], tree: WaitTree, subject: str) -> lis
         return []
     waiting = sorted(waiting, key=lambda one: -(one.waits_s or 0.0))
     first = waiting[0]
-    kind = METADATA_LOCK if METADATA_LOCK in first.lock else "lock of GET_LOCK"
+    kind = next((one for one in (METADATA_LOCK, SERVER_LOCK) if one in first.lock), "lock of GET_LOCK")
+    holder = "look for the oldest transaction, or for a prepared XA transaction"
+    if kind == SERVER_LOCK:
+        holder = "look for a backup, or for an idle session that has executed FLUSH TABLES WITH READ LOCK; UNLOCK TABLES there releases it"
     is_behind_change = len(waiting) > 1 and is_change(first.statement)
     count = format_plural(len(waiting) - 1, "session")
     return [
@@ -122,8 +128,8 @@ def _judge_unknown(waiting: list[LockWait], tree: WaitTree, subject: str) -> lis
             about="metadata locks",
             sentence=f"{format_plural(len(waiting), 'session waits', 'sessions wait')} for a {kind}, "
             f"the longest for {format_age(first.waits_s)} (session {first.session}: {shorten_text(first.statement, 70, 'mysql')}). "
-            "Who holds it is not known: look for the oldest transaction, or for a prepared XA transaction.",
-            because=MEANS if kind == METADATA_LOCK else "",
+            f"Who holds it is not known: {holder}.",
+            because=_MEANS_OF.get(kind, ""),
             statement=statement_to_cancel(first.session) if is_behind_change else "",
             caution=f"ends the {tree.command_of(first.session)} of session {first.session}, which must be repeated; {count} behind it "
             f"{'continues' if len(waiting) == 2 else 'continue'}, unless the unknown holder excludes {'it' if len(waiting) == 2 else 'them'}, too"

@@ -14,6 +14,7 @@ import pymysql
 
 from stallbench.observe.formatting import format_plural, shorten_text
 from stallbench.observe.innodb.metadata_locks import (
+    SERVER_LOCK,
     Blockers,
     MetadataWait,
     describe_unrecorded,
@@ -64,7 +65,7 @@ class InnoDBLockWaitsSubject(Subject):
         if metadata_waits:
             try:
                 blockers = read_metadata_blockers(look.server)
-                if not blockers and any(not one.is_user_lock for one in metadata_waits):
+                if not blockers and any(not one.is_user_lock and not one.is_of_server for one in metadata_waits):
                     unseen.append(describe_unrecorded())
             except pymysql.Error as error:
                 unseen.append(Unseen(what="who holds the metadata lock for which sessions wait", why=str(error.args[-1])))
@@ -91,7 +92,7 @@ def _read_row_waits(server: Any) -> list[LockWait]:
 
 
 def _make_wait(server: Any, wait: MetadataWait, blockers: Blockers | None) -> LockWait:
-    holders, ahead = (blockers.holders, blockers.ahead) if blockers else ((), ())
+    holders, ahead = (blockers.holders, blockers.ahead) if blockers and not wait.is_of_server else ((), ())
     key = ""
     if wait.is_user_lock and (match := _LOCK_NAME.search(wait.statement)):
         key = f"'{match[1]}'"
@@ -101,12 +102,19 @@ def _make_wait(server: Any, wait: MetadataWait, blockers: Blockers | None) -> Lo
     return LockWait(
         session=wait.pid,
         waits_s=wait.waits_s,
-        lock=f"the lock {key or 'of GET_LOCK'}" if wait.is_user_lock else wait.state.removeprefix("Waiting for "),
+        lock=_describe_lock(wait, key),
         statement=wait.statement,
         holders=_name_sessions(holders),
         ahead=_name_sessions(ahead),
         advisory=key,
     )
+
+
+def _describe_lock(wait: MetadataWait, key: str) -> str:
+    if wait.is_user_lock:
+        return f"the lock {key or 'of GET_LOCK'}"
+    name = wait.state.removeprefix("Waiting for ")
+    return f"{SERVER_LOCK} ({name})" if wait.is_of_server else name
 
 
 def _name_sessions(pids: Sequence[int]) -> tuple[Session, ...]:

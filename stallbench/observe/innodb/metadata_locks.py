@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 from stallbench.observe.innodb.sessions import is_change
 from stallbench.observe.subject import Unseen
 
-_WAITING = """
+_OF_SERVER = ("Waiting for backup lock", "Waiting for global read lock", "Waiting for commit lock")
+"""States of those who want to write, or to commit, while a backup has locked the whole server."""
+_WAITING = f"""
 SELECT id, user, time, state, coalesce(info, '') FROM information_schema.processlist
-WHERE (state LIKE 'Waiting for % metadata lock' OR state = 'User lock') AND id <> connection_id()
+WHERE (state LIKE 'Waiting for % metadata lock' OR state = 'User lock' OR state IN {_OF_SERVER}) AND id <> connection_id()
 ORDER BY time DESC, id
 """
 _LOCKS = """
@@ -40,6 +42,7 @@ _CONFLICTS = {
     "SHARED_READ_ONLY": _EXCLUDES_READERS | {"SHARED_WRITE", "SHARED_WRITE_LOW_PRIO"},
     "SHARED_UPGRADABLE": _EXCLUDES_READERS | {"SHARED_NO_WRITE", "SHARED_UPGRADABLE"},
 }
+SERVER_LOCK = "lock of the whole server"
 MEANS = "a change of a table waits for every transaction that has used the table, and everything else on the table waits behind the change"
 
 
@@ -58,6 +61,11 @@ class MetadataWait(NamedTuple):
     def is_user_lock(self) -> bool:
         """Whether it waits in GET_LOCK."""
         return self.state == "User lock"
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it waits for a lock of the whole server. Who holds it is not read: every writer holds a lock on the same object."""
+        return self.state in _OF_SERVER
 
 
 class OtherLock(NamedTuple):
