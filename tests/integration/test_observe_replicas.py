@@ -68,6 +68,25 @@ def test_a_replica_alone_does_not_claim_to_know_of_dead_rows_and_vacuums(replica
     assert "No transaction of this replica is older" in text_of(section_of(observation, "Who holds"))
 
 
+def test_a_replica_whose_replay_is_paused_says_that_its_figures_are_old(
+    replica: Endpoint, open_connection: OpenConnection
+) -> None:
+    admin = open_connection(replica, "admin")
+    admin.execute("SELECT pg_wal_replay_pause()")
+    try:
+        wait_for(lambda: admin.execute("SELECT pg_get_wal_replay_pause_state()").fetchone() == ("paused",), "a pause")
+        observation = look_at(replica)
+        (finding,) = [one for one in observation.findings if one.about == "replay"]
+        admin.execute(finding.statement.encode())
+        assert admin.execute("SELECT pg_is_wal_replay_paused()").fetchone() == (False,)
+    finally:
+        admin.execute("SELECT pg_wal_replay_resume()")
+    record_state("the replay of the observed replica is paused", "all its figures are old; resuming ends it", observation)
+    assert finding.sentence.startswith("This replica's replay is paused; ")
+    assert finding.statement == "SELECT pg_wal_replay_resume();"
+    assert [one for one in look_at(replica).findings if one.about == "replay"] == []
+
+
 def test_an_address_that_is_no_replica_is_refused_with_the_names_that_stream(database: TestDatabase, replica: Endpoint) -> None:
     with pytest.raises(BadInputError, match=r"--dsn nope: no replica streams .* under this name; expected one of: replica-1"):
         look_at(database.direct, {"nope": replica})

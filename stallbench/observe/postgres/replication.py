@@ -79,7 +79,9 @@ class ReplicationSubject(Subject):
                 findings.append(finding)
         sentences = () if rows else ("No replicas, and no replication slots.",)
         if look.known.is_replica:
-            sentences = (*sentences, self._describe_replica(look))
+            sentence, paused = self._describe_replica(look)
+            sentences = (*sentences, sentence)
+            findings += paused
         return Section(
             title="Replication",
             columns=("name", "client", "state", "WAL behind or kept", "delay", "") if rows else (),
@@ -89,13 +91,28 @@ class ReplicationSubject(Subject):
             findings=tuple(findings),
         )
 
-    def _describe_replica(self, look: Look) -> str:
+    def _describe_replica(self, look: Look) -> tuple[str, list[Finding]]:
+        """Return the state of the replay, and a finding if it is paused: all that is read here is then old."""
         delay_s, status, feedback, paused, conflicts = look.server.execute(_ON_REPLICA).fetchone() or (None, None, "?", False, 0)
         state = "replay is paused" if paused else f"WAL receiver {status or 'not running'}"
-        return (
+        findings = []
+        if paused:
+            findings.append(
+                Finding(
+                    severity=Severity.WARNING,
+                    subject=self.name,
+                    about="replay",
+                    sentence=f"This replica's replay is paused; the last transaction that it shows is {format_age(delay_s)} old.",
+                    because="jobs that seem to wait here may be done on the primary, which still keeps what this replica's feedback asks for",
+                    statement="SELECT pg_wal_replay_resume();",
+                    caution="lets it continue: ask first whether somebody has paused it on purpose",
+                )
+            )
+        sentence = (
             f"This server is a replica: {state}, last replayed transaction {format_age(delay_s)} old, hot_standby_feedback {feedback}, "
             f"{format_plural(conflicts or 0, 'query', 'queries')} cancelled by recovery."
         )
+        return sentence, findings
 
 
 def _judge_commits(look: Look) -> list[Finding]:
