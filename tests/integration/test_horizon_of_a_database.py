@@ -79,7 +79,7 @@ class Servers:
         notices: list[str] = []
 
         def listen(diagnostic: Diagnostic) -> None:
-            notices.append(diagnostic.message_primary or "")
+            notices.append(f"{diagnostic.message_primary} {diagnostic.message_detail}")
 
         self.client.add_notice_handler(listen)
         for _ in range(3):
