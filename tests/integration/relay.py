@@ -1,4 +1,4 @@
-"""A relay before a server, by which a test cuts the connections of any client, in any language."""
+"""A relay before a server, by which a test cuts the connections of any client, in any language, or says that the server cannot encrypt them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from stallbench.records.endpoint import Endpoint
 
 _START_S = 60.0
+_SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
+"""By which a client of PostgreSQL asks for encryption; the answer ``N`` means that there is none."""
 
 
 class Relay:
@@ -21,6 +23,9 @@ class Relay:
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
         self._unanswered: bytes | None = None
+        self._refuses_encryption = False
+        self.heard: list[bytes] = []
+        """What clients have sent since `refuse_encryption`, beside the request for it."""
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._listener = asyncio.run_coroutine_threadsafe(asyncio.start_server(self._forward, "127.0.0.1", 0), self._loop).result(
@@ -37,6 +42,10 @@ class Relay:
         """Let the next request that contains ``part`` reach the server, and break its connection instead of forwarding the answer."""
         self._unanswered = part
 
+    def refuse_encryption(self) -> None:
+        """Answer each new client of PostgreSQL that the server has no encryption, and forward what it then sends."""
+        self._refuses_encryption = True
+
     def close(self) -> None:
         """Cut, and end the thread."""
         self.cut()
@@ -51,14 +60,23 @@ class Relay:
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection(self._server.host, self._server.port)
         self._writers |= {writer, server_writer}
-        loses_answer = asyncio.Event()
+        loses_answer, is_clear = asyncio.Event(), self._refuses_encryption
 
         def examine_request(received: bytes) -> bool:
             if self._unanswered and self._unanswered in received:
                 self._unanswered = None
                 loses_answer.set()
+            if is_clear:
+                self.heard.append(received)
             return True
 
+        if is_clear:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                begun = await reader.readexactly(len(_SSL_REQUEST))
+                if begun == _SSL_REQUEST:
+                    writer.write(b"N")
+                elif examine_request(begun):
+                    server_writer.write(begun)
         await asyncio.gather(
             _copy(reader, server_writer, examine_request), _copy(server_reader, writer, lambda _: not loses_answer.is_set())
         )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ import pytest
 from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT
+from stallbench.external.join import open_adapter
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from tests.certificates import make_certificates
 from tests.end_to_end.conftest import Bench, bench
@@ -207,3 +211,132 @@ def test_the_certificates_of_the_address_reach_every_process_and_the_journal(
     assert Endpoint.model_validate(document) == endpoint
     with closing(driver_of("postgres").connect(Endpoint.model_validate(document), "test")) as connection:
         assert connection.pgconn.ssl_in_use
+
+
+ALL_PROCESSES = """
+summary = "Each sort of process that connects to the server."
+external_processes = true
+[database]
+engine = "postgres"
+[queue]
+kind = "que"
+[producers]
+kind = "locust"
+rate = 20
+users = 2
+[workers]
+count = 1
+work = "1ms"
+[[phases]]
+name = "steady"
+duration = "{duration}"
+longrunners = [{{ kind = "idle_writer", on = "primary" }}]
+faults = [{{ kind = "alter_table", on = "primary", after = "1s", reader_for = "2s" }}]
+"""
+SESSIONS = (
+    "SELECT application_name, ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name LIKE 'stallbench:%'"
+)
+SORTS = ("worker", "producer", "idle_writer", "alter_table", "collector:", "install", "adapter")
+
+
+@contextmanager
+def joining_worker(bench: Bench, endpoint: Endpoint, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker that joins the newest run."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "stallbench.processes", "workers", "--join", str(bench.runs)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **password_of(endpoint)},
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.end_to_end
+def test_each_sort_of_process_is_encrypted_also_one_that_joins(
+    bench: Bench, postgres: Endpoint, files: Mapping[str, str], tmp_path: Path
+) -> None:
+    scenario = tmp_path / "all.toml"
+    scenario.write_text(ALL_PROCESSES.format(duration="8s"))
+    bench.runs.mkdir()
+    seen: set[tuple[str, bool]] = set()
+    with joining_worker(bench, postgres, tmp_path / "joined.log") as joined, connect(postgres, "fixture") as admin:
+        run = bench.start(
+            "run",
+            str(scenario),
+            *options(postgres, f"sslmode=verify-full&sslrootcert={files['ca']}&channel_binding=require"),
+            environment=password_of(postgres),
+        )
+        while run.poll() is None:
+            seen.update(admin.execute(SESSIONS).fetchall())
+            time.sleep(0.02)
+        out, err = run.communicate(timeout=60)
+        assert joined.wait(60) == 0, (tmp_path / "joined.log").read_text()
+    assert "Traceback" not in err
+    assert bench.record()["status"] == "completed", out + err
+    assert {is_encrypted for name, is_encrypted in seen if name != "stallbench:fixture"} == {True}
+    names = " ".join(name for name, _ in seen)
+    assert [sort for sort in SORTS if sort not in names] == [], names
+    (external,) = [process["name"] for process in bench.record()["processes"] if process.get("external")]
+    assert external in names
+
+
+@pytest.mark.end_to_end
+def test_a_process_that_is_told_later_that_there_is_no_encryption_says_nothing_in_clear_text(
+    bench: Bench, postgres: Endpoint, files: Mapping[str, str], tmp_path: Path
+) -> None:
+    """Somebody between gets in the way when the run is under way: the fault, the longrunner and a worker that joins are refused."""
+    scenario = tmp_path / "all.toml"
+    scenario.write_text(
+        ALL_PROCESSES.format(duration="30s").replace("[[phases]]", '[[phases]]\nname = "before"\nduration = "20s"\n[[phases]]')
+    )
+    bench.runs.mkdir()
+    with relay_before(postgres) as relay:
+        between = postgres.model_copy(update={"port": relay.endpoint.port})
+        query = f"sslmode=verify-full&sslrootcert={files['ca']}"
+        run = bench.start("run", str(scenario), *options(between, query), environment=password_of(postgres))
+        bench.wait_for_phase("before")
+        relay.refuse_encryption()
+        with joining_worker(bench, postgres, tmp_path / "joined.log") as joined:
+            assert joined.wait(120) != 0
+            said = (tmp_path / "joined.log").read_text()
+            assert "server does not support SSL, but SSL was required" in said
+            assert "Traceback" not in said
+        out, err = run.communicate(timeout=300)
+        assert run.returncode == EXIT_NOT_CARRIED_OUT, out + err
+        assert "Traceback" not in err
+        assert relay.heard == []
+    with open_adapter("primary", postgres) as adapter:  # which the run could not reach any more
+        adapter.empty_database()
+
+
+@pytest.mark.end_to_end
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [("verify-full", "server does not support SSL, but SSL was required"), ("prefer", "no encryption")],
+)
+def test_somebody_between_who_says_that_there_is_no_encryption_ends_the_run(
+    bench: Bench, postgres: Endpoint, files: Mapping[str, str], tmp_path: Path, mode: str, said: str
+) -> None:
+    """With ``prefer`` the client goes on in clear text, as libpq says: only a server that refuses that then protects the user."""
+    scenario = tmp_path / "plain.toml"
+    scenario.write_text(SCENARIO.format(engine="postgres", queue="que"))
+    with relay_before(postgres) as relay:
+        relay.refuse_encryption()
+        between = postgres.model_copy(update={"port": relay.endpoint.port})
+        query = f"sslmode={mode}" + (f"&sslrootcert={files['ca']}" if mode == "verify-full" else "")
+        run = bench.run("run", str(scenario), *options(between, query), environment=password_of(postgres))
+        heard = b"".join(relay.heard)
+    assert run.returncode == EXIT_NOT_CARRIED_OUT
+    assert said in run.stderr
+    assert "Traceback" not in run.stderr
+    if mode == "verify-full":
+        assert heard == b""
+    else:
+        assert b"application_name" in heard, "the name of the user and the database, and nothing else"
+        assert postgres.password.get_secret_value().encode() not in heard
