@@ -69,8 +69,7 @@ def require_trusted_program(path: Path) -> Path:
     there or can change it. Nothing is said of one that is not there.
     """
     try:
-        for each in (path.parent, path):  # a link is replaced by whoever may write to its folder
-            require_trusted(each, PROGRAMS)
+        require_trusted(path, PROGRAMS)
     except FileNotFoundError:
         return path
     except UntrustedError as error:

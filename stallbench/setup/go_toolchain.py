@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from stallbench.setup.components import CACHE, output_of
+from stallbench.setup.components import CACHE, output_of, require_trusted_program
 from stallbench.setup.packages import InstallError, install_wheel, run
 
 _SCRATCH = CACHE / "go-build"
@@ -61,6 +61,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _build(go: str, folder: Path, program: Path, variants: Sequence[Path]) -> None:
+    require_trusted_program(_SCRATCH)
     own = {"GOPATH": str(_SCRATCH / "path"), "GOCACHE": str(_SCRATCH / "cache"), "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
     # Without -modcacherw go leaves folders that cannot be deleted.
     environment = {**os.environ, **own, "GOFLAGS": "-modcacherw -mod=readonly -trimpath -buildvcs=false"}

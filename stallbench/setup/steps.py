@@ -79,17 +79,14 @@ def carry_out(step: Step, output: TextIO | None = None) -> str | None:
     try:
         if step.is_installed():
             return None
-    except MissingComponentError as error:  # it is there, and not to be used
-        return str(error)
-    began_s = time.monotonic()
-    print(f"set-up: {step.name} ...", file=output, flush=True)
-    try:
+        began_s = time.monotonic()
+        print(f"set-up: {step.name} ...", file=output, flush=True)
         step.install()
-    except InstallError as error:
+        if not step.is_installed():
+            return "installed, but not found afterwards; does an environment variable point elsewhere?"
+    except (InstallError, MissingComponentError) as error:  # or it is there, and not to be used
         return str(error)
     except OSError as error:
         return f"{error.filename}: {error.strerror}{describe_remedy(error.filename)}"
-    if not step.is_installed():
-        return "installed, but not found afterwards; does an environment variable point elsewhere?"
     print(f"set-up: {step.name}: installed in {time.monotonic() - began_s:.0f} s", file=output, flush=True)
     return None

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from stallbench.setup.components import CACHE, TOXIPROXY_MODULE, TOXIPROXY_VERSION
+from stallbench.setup.components import CACHE, TOXIPROXY_MODULE, TOXIPROXY_VERSION, require_trusted_program
 from stallbench.setup.go_toolchain import WITHOUT_SYMBOLS, packaged_go
 from stallbench.setup.packages import InstallError, run
 
@@ -79,7 +79,7 @@ def _build_with_packaged_go(target: Path) -> None:
 
 
 def _build(go: str, target: Path, settings: dict[str, str]) -> None:
-    build = CACHE / "go-build"
+    build = require_trusted_program(CACHE / "go-build")
     # Without -modcacherw go leaves folders that cannot be deleted.
     environment = {**os.environ, "GOBIN": str(build), "CGO_ENABLED": "0", "GOFLAGS": "-modcacherw", **settings}
     try:

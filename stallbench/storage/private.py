@@ -45,11 +45,14 @@ class Trust:
     allows_links: bool = False
     """Whether a file may have several names, as installers give it: only its content matters, which no other user can change by another name."""
 
-    def find_objection(self, found: os.stat_result, *, is_above: bool = False) -> str | None:
-        """Return why a file or folder is not trusted, to follow its path; none if it is. ``is_above``: it contains what is to be trusted."""
+    def find_objection(self, found: os.stat_result, *, is_above: bool = False, is_link: bool = False) -> str | None:
+        """Return why a file or folder is not trusted, to follow its path; none if it is. ``is_above``: it contains what is to be trusted, or leads to it.
+
+        ``is_link``: it is a link, whose mode means nothing.
+        """
         if not self._is_trusted_owner(found, or_root=self.root or is_above):
             return f"belongs to {_name_user(found.st_uid)}; expected {self._describe_owners()}"
-        if is_above and found.st_mode & stat.S_ISVTX:
+        if is_link or (is_above and found.st_mode & stat.S_ISVTX):
             return None  # what it contains can be replaced by its owner alone, which is looked at as well
         if found.st_mode & stat.S_IWOTH:
             return "can be written by every user; expected `chmod o-w`"
@@ -132,11 +135,22 @@ def require_trusted(path: Path, trust: Trust = OWN_OR_ROOT) -> None:
     Nobody else can then replace it later either, so it can be used by its path.
     """
     real = path.resolve(strict=True)
+    _require_trusted_links(path.absolute(), trust)
     parent = _open_folder(real.parent, trust, is_above=True) if real.parent != real else os.open("/", _OPEN_FOLDER)
     try:
         _require(trust, real, os.stat(real.name or ".", dir_fd=parent, follow_symlinks=False), _FILE | _FOLDER)
     finally:
         os.close(parent)
+
+
+def _require_trusted_links(path: Path, trust: Trust) -> None:
+    """Raise `UntrustedError` if another user can replace a link by which the path leads to its file: its owner, or who may write beside it."""
+    for each in (*reversed(path.parents), path):
+        if each.is_symlink():
+            if objection := trust.find_objection(each.lstat(), is_above=True, is_link=True):
+                raise UntrustedError(f"{each}: {objection}")
+            os.close(_open_folder(each.parent.resolve(strict=True), trust, is_above=True))
+            _require_trusted_links(each.parent / each.readlink(), trust)
 
 
 def is_trusted(path: Path, trust: Trust = OWN_OR_ROOT) -> bool:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.libraries import find_libraries, installation
-from stallbench.setup import components, server_programs, steps
-from stallbench.setup.components import MissingComponentError, find_postgres, find_toxiproxy
+from stallbench.setup import components, go_toolchain, server_programs, steps, toxiproxy_program
+from stallbench.setup.components import MissingComponentError, find_postgres, find_toxiproxy, require_trusted_program
 from stallbench.setup.server_programs import find_server
 from stallbench.setup.steps import Step, carry_out
 from stallbench.storage import private
@@ -82,11 +82,22 @@ def test_a_program_that_every_user_may_replace_is_not_started(cache: Path, other
     require_refused(cache, find, "can be written by every user; expected `chmod o-w`")
 
 
-def test_a_link_of_another_user_to_a_program_of_the_system_is_not_started(cache: Path, other_user: OtherUser) -> None:
-    (cache / "bin").mkdir()
-    (cache / "bin" / "toxiproxy-server").symlink_to("/bin/echo")
-    os.chown(cache / "bin", other_user.uid, other_user.gid)
-    require_refused(cache, find_toxiproxy, f"{cache / 'bin'}: belongs to {other_user.name}")
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_link_of_another_user_to_a_program_of_the_system_is_not_started(
+    cache: Path, other_user: OtherUser, is_folder: bool
+) -> None:
+    """It could lead elsewhere when the program is started."""
+    link = cache / "bin"
+    link.symlink_to("/usr/bin") if is_folder else link.mkdir()
+    if not is_folder:
+        link = link / "toxiproxy-server"
+        link.symlink_to("/bin/echo")
+    os.chown(link, other_user.uid, other_user.gid, follow_symlinks=False)
+    if is_folder:
+        with pytest.raises(MissingComponentError, match=f"{link}: belongs to {other_user.name}"):
+            require_trusted_program(link / "env")
+    else:
+        require_refused(cache, find_toxiproxy, f"{link}: belongs to {other_user.name}")
 
 
 def test_libraries_of_another_user_beside_an_own_program_are_not_loaded(cache: Path, other_user: OtherUser) -> None:
@@ -129,6 +140,24 @@ def test_an_installed_library_of_another_user_is_not_started(cache: Path, other_
     give(cache / "libraries", other_user)
     with pytest.raises(MissingComponentError, match=f"belongs to {other_user.name}"):
         installation.command_of(library, "work")
+
+
+def test_what_another_user_put_where_go_builds_is_not_built_in(
+    cache: Path, other_user: OtherUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Go believes what is in its cache of compiled packages."""
+    scratch = cache / "go-build"
+    (scratch / "cache").mkdir(parents=True)
+    give(scratch, other_user)
+    monkeypatch.setattr(go_toolchain, "_SCRATCH", scratch)
+    monkeypatch.setattr(toxiproxy_program, "CACHE", cache)
+    for build in (
+        lambda: go_toolchain._build("/bin/true", cache, cache / "program", ()),
+        lambda: toxiproxy_program._build("/bin/true", cache / "program", {}),
+    ):
+        require_refused(cache, build, f"{scratch}: belongs to {other_user.name}")
+    os.chown(scratch, 0, 0)
+    assert require_trusted_program(scratch) == scratch, "in a cache in which every user may create something"
 
 
 def test_set_up_says_why_a_component_is_not_used(cache: Path, other_user: OtherUser) -> None:
