@@ -59,8 +59,12 @@ from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.pipeline.windows import make_windows
 from stallbench.pipeline.writing import Writing
 from stallbench.records.events import Event
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.sealing import seal
 from stallbench.run.record import RunRecord, parse_record
+
+_MOST_DAYS = 31
+"""A run whose records are further apart than that has a damaged time."""
 
 
 def make_tables(run_folder: str | Path, *, master: str = LOCAL, settings: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -126,6 +130,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         reading = writing.pool.submit(read_records, spark, folder)
         record = _read_record(spark, folder, str(run_folder))
         records = reading.result()
+        _require_possible_times(records, str(run_folder))
         axis = make_time_axis(record, records.first_ns, records.last_ns)
         fit_to(spark, records.event_count)
         writing_jobs, seen = _start_jobs(writing, record, records)
@@ -156,6 +161,25 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         ]
         writing.put("phases", join_rows(of_phases))
     spark.catalog.clearCache()
+
+
+def _require_possible_times(records: Records, name: str) -> None:
+    """Refuse a run with a damaged time: the tables have a row for each second between the first and the last record."""
+    timed = [
+        (file.first_ns, file.last_ns, file.name)
+        for file in records.files
+        if file.first_ns is not None and file.last_ns is not None
+    ]
+    if not timed:
+        return
+    first_ns, _, first = min(timed)
+    last_ns, last = max((last_ns, file) for _, last_ns, file in timed)
+    days = (last_ns - first_ns) / NS_PER_S / 86_400
+    if days > _MOST_DAYS:
+        raise RunFolderError(
+            f"{name}: its records are of {days:,.0f} days, from {first} to {last}; a run has at most {_MOST_DAYS}, so a time in one of "
+            "these files is damaged"
+        )
 
 
 def _start_jobs(writing: Writing, record: RunRecord, records: Records) -> tuple[Future[None], Observation]:

@@ -224,6 +224,8 @@ def _parse(layout: Layout, block: bytes) -> pa.Table | None:
 
 def _find_records(layout: Layout, table: pa.Table) -> pa.ChunkedArray | None:
     """Return which lines are records of the layout; none if all of them are."""
+    if not table.num_rows:
+        return None
     conditions = [pc.is_valid(table[name]) for name in layout.given if table[name].null_count]
     if layout is EVENTS:
         if not set(_words_of(table["event"])) <= EVENT_IDS.keys():

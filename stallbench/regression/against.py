@@ -39,13 +39,13 @@ def read_against(folder: AnyPath) -> Against | None:
     """Return what the folder of a run or a comparison has; none if it was not compared. Raises `BadInputError` if the file is damaged."""
     path = folder / AGAINST
     try:
-        text = path.read_text()
+        text = path.read_text(errors="replace")
     except FileNotFoundError:
         return None
     try:
         content = json.loads(text)
         baseline, options = content["baseline"], content["tolerance"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInputError(f"{path}: damaged: {error}; compare again with --against") from None
     if not isinstance(options, Sequence) or isinstance(options, str):
         raise BadInputError(f"{path}: damaged: the tolerance is no list; compare again with --against")

@@ -241,7 +241,11 @@ def describe_bench() -> BenchRecord:
 
 def read_record(path: AnyPath) -> RunRecord:
     """Read a ``run.json``; raises `OSError` if it cannot be read, `BadInputError` as `parse_record` does."""
-    return parse_record(path.read_text(), str(path))
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: not a run's record: byte {error.start:,} is no text in UTF-8") from None
+    return parse_record(text, str(path))
 
 
 def parse_record(text: str, where: str) -> RunRecord:

@@ -110,10 +110,16 @@ def _read_statements(run: RunTables) -> dict[str, _Statement]:
     if not path.exists():
         return {}
     statements = {}
-    for line in path.read_text().splitlines():
+    for line in path.read_text(errors="replace").splitlines():
         try:
             content = json.loads(line)
-        except ValueError:  # the last line of collectors that were killed
+            found = _Statement(str(content["text"]), bool(content["is_claim"]))
+            statements[str(content["statement"])] = found
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            RecursionError,
+        ):  # a damaged line, like the last one of collectors that were killed
             continue
-        statements[content["statement"]] = _Statement(content["text"], content["is_claim"])
     return statements

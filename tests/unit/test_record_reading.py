@@ -113,6 +113,7 @@ def test_gigabytes_without_the_end_of_a_line_are_one_torn_line_and_little_memory
     ("content", "torn"),
     [
         (b"end,0\n", 0),
+        (b"\xff\xfe\n\0\n", 2),
         (b"1,queued\n2,claimed\nend,2\n", 0),
         (b"1,queu\nend,1\n", 1),
         (b"one,queued\nend,1\n", 1),
