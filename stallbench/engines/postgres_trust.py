@@ -7,11 +7,11 @@ lets every user create in the schema ``public``.
 from __future__ import annotations
 
 TRUSTED_ROLES = """own_role (oid) AS (
-  SELECT oid FROM pg_catalog.pg_roles WHERE rolname = current_user
+  SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user
   UNION
   SELECT roleid FROM own_role JOIN pg_catalog.pg_auth_members ON member = own_role.oid
 ), author (oid) AS MATERIALIZED (
-  SELECT oid FROM pg_catalog.pg_roles WHERE rolsuper OR rolname = current_user
+  SELECT oid FROM pg_catalog.pg_roles WHERE rolsuper OR rolname = session_user
 ), trusted (oid) AS MATERIALIZED (
   SELECT oid FROM author
   UNION SELECT oid FROM own_role
@@ -24,7 +24,7 @@ database, and the roles of which the session's user is a member, whose tables ma
 _STRANGERS = f"""WITH RECURSIVE {TRUSTED_ROLES}, stranger (oid) AS MATERIALIZED (
   SELECT pg_roles.oid FROM pg_catalog.pg_roles JOIN pg_catalog.pg_database ON datname = pg_catalog.current_database()
   WHERE pg_roles.oid NOT IN (SELECT oid FROM trusted)
-  AND NOT pg_catalog.pg_has_role(pg_roles.oid, current_user, 'MEMBER') AND NOT pg_catalog.pg_has_role(pg_roles.oid, datdba, 'MEMBER')
+  AND NOT pg_catalog.pg_has_role(pg_roles.oid, session_user, 'MEMBER') AND NOT pg_catalog.pg_has_role(pg_roles.oid, datdba, 'MEMBER')
 )"""
 """``stranger``: who is neither trusted nor can become the session's user or the owner of the database."""
 

@@ -8,12 +8,12 @@ from stallbench.sql_names import quote_name
 OLDEST_VERSION, NEWEST_VERSION = 14, 18
 """Major versions for which the queries were written; `stallbench observe` was tested on a part of them (docs/observe.md)."""
 _SERVER = """
-SELECT current_user, pg_catalog.current_database(), pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
+SELECT session_user, pg_catalog.current_database(), pg_catalog.current_setting('server_version'), pg_catalog.pg_is_in_recovery(),
   pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'),
   extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_postmaster_start_time())::double precision,
   pg_catalog.current_setting('track_counts')::boolean, pg_catalog.current_setting('track_activities')::boolean,
   (SELECT CASE WHEN rolsuper THEN 'a superuser' WHEN rolbypassrls THEN 'a role with BYPASSRLS' END
-   FROM pg_catalog.pg_roles WHERE rolname = current_user)
+   FROM pg_catalog.pg_roles WHERE rolname = session_user)
 """
 _MONITORING_ROLE = "CREATE ROLE observer LOGIN PASSWORD '..'; GRANT pg_monitor TO observer;"
 """Short enough for a line of any terminal."""

@@ -37,6 +37,8 @@ ANSWER_TIMEOUT_S = 10.0
 """A pooler without a free connection lets a query wait for minutes, and a network that drops packets for hours: the server's own time limits do not
 apply to that."""
 _SETTINGS: Mapping[str, str] = {
+    # Whoever owns the database can set another role for all its sessions; the checks are of the rights of who has logged in.
+    "role": "none",
     "quote_all_identifiers": "off",  # first: else the server writes the search_path, and names, in quotes that they do not need
     "lock_timeout": "100ms",
     "idle_in_transaction_session_timeout": "10s",
@@ -48,21 +50,34 @@ _SETTINGS: Mapping[str, str] = {
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",  # every query is repeated, and to plan one takes longer than to execute it
     "TimeZone": "UTC",  # of timestamps without a time zone, which libraries write in UTC
+    # What the driver can read, and how the queries are written.
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "standard_conforming_strings": "on",
 }
-"""As the server shows them."""
+"""As the server shows them. Whoever owns the database decides what applies without them (``ALTER DATABASE .. SET``)."""
+_NO_TRANSACTION_TIMEOUT_FROM = 17_00_00
+"""The version from which on a database can have a `transaction_timeout`."""
+_WITHOUT_ENCODING = "SQL_ASCII"
 _BEGIN = mark("BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY")
 _ROLLBACK = mark("ROLLBACK")
-_AS_SHOWN = {"transaction_read_only": "on", "transaction_isolation": "read committed", **_SETTINGS}
+_OF_THE_TRANSACTION = {"transaction_read_only": "on", "transaction_isolation": "read committed"}
 
 
-def _write_limits(timeout_ms: int) -> str:
+def _write_limits(connection: Connection, timeout_ms: int) -> str:
     """Return statements that set every limit for the transaction, and that fail unless all of them are in force.
 
     The check names its operator with its schema, because the search_path is among what it checks. Its cast fails, and with it the transaction.
     """
     timeout = f"{timeout_ms // 1000}s" if timeout_ms % 1000 == 0 else f"{timeout_ms}ms"
-    wanted = {"statement_timeout": timeout, **_SETTINGS}
-    shown = {"statement_timeout": timeout, **_AS_SHOWN}
+    has_no_encoding = connection.info.parameter_status("server_encoding") == _WITHOUT_ENCODING
+    wanted = {
+        **({"transaction_timeout": "0"} if connection.info.server_version >= _NO_TRANSACTION_TIMEOUT_FROM else {}),
+        "statement_timeout": timeout,
+        "client_encoding": _WITHOUT_ENCODING if has_no_encoding else "UTF8",
+        **_SETTINGS,
+    }
+    shown = {**_OF_THE_TRANSACTION, **wanted}
     holds = " AND ".join(
         f"pg_catalog.current_setting('{name}') OPERATOR(pg_catalog.=) '{value}'" for name, value in shown.items()
     )
@@ -73,8 +88,9 @@ def _write_limits(timeout_ms: int) -> str:
 
 _LOCK = "LOCK TABLE {tables} IN ACCESS SHARE MODE"
 _SETTINGS_FAILED = psycopg.errors.InvalidTextRepresentation
-_PASSED_ON_BY_A_SERVER = "-c default_transaction_read_only=on"
-"""Startup parameter by which a server is told from a pooler, which refuses it or drops it. It only adds to what each transaction sets."""
+_PASSED_ON_BY_A_SERVER = f"-c default_transaction_read_only=on -c statement_timeout={STATEMENT_TIMEOUT_MS} -c idle_session_timeout=0"
+"""Startup parameters. By the first a server is told from a pooler, which refuses it or drops it. The others apply before a transaction can set
+its own, and between two of them: a database can have a limit of a millisecond for all its sessions."""
 _NOT_PASSED_ON = "unsupported startup parameter"
 _NO_TRANSACTIONS = "statement pooling mode"
 _DIRECT = "give the address of the PostgreSQL server itself"
@@ -128,7 +144,7 @@ class _Transaction:
 
     def read(self, query: str, values: Any, timeout_ms: int, *, before: str = "") -> Rows:
         """Return the rows of a query, which is sent only when every limit is in force. ``before``: a statement to execute before it."""
-        limits = _write_limits(timeout_ms)
+        limits = _write_limits(self._connection, timeout_ms)
         with self._server_time.measure():
             begin = "" if self._has_begun else f"{_BEGIN}; "
             self._has_begun = True
