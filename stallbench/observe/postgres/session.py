@@ -88,7 +88,9 @@ def _write_limits(connection: Connection, timeout_ms: int) -> str:
 
 _LOCK = "LOCK TABLE {tables} IN ACCESS SHARE MODE"
 _SETTINGS_FAILED = psycopg.errors.InvalidTextRepresentation
-_PASSED_ON_BY_A_SERVER = f"-c default_transaction_read_only=on -c statement_timeout={STATEMENT_TIMEOUT_MS} -c idle_session_timeout=0"
+_PASSED_ON_BY_A_SERVER = (
+    f"-c default_transaction_read_only=on -c statement_timeout={STATEMENT_TIMEOUT_MS} -c idle_session_timeout=0"
+)
 """Startup parameters. By the first a server is told from a pooler, which refuses it or drops it. The others apply before a transaction can set
 its own, and between two of them: a database can have a limit of a millisecond for all its sessions."""
 _NOT_PASSED_ON = "unsupported startup parameter"
