@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 
 import psutil
+from pyspark import SparkContext
 
 from stallbench.pipeline.session import open_session
 from tests.security.conftest import OtherUser
@@ -30,12 +31,14 @@ print(json.dumps(answers))
 """Sends Spark's message of a remote call, with a body that is no call, and prints what each port answers."""
 
 
-def listening_ports(process: psutil.Process) -> dict[int, str]:
-    """Return the addresses of a process and its children, by port."""
+def listening_ports() -> dict[int, str]:
+    """Return the addresses of Spark's Java and of this process, which starts it, by port. Servers of other tests may be its children, too."""
+    gateway = SparkContext._gateway
+    assert gateway is not None
     return {
         connection.laddr.port: connection.laddr.ip
-        for each in (process, *process.children(recursive=True))
-        for connection in each.net_connections("tcp")
+        for process in (psutil.Process(), psutil.Process(gateway.proc.pid))
+        for connection in process.net_connections("tcp")
         if connection.status == psutil.CONN_LISTEN
     }
 
@@ -43,7 +46,7 @@ def listening_ports(process: psutil.Process) -> dict[int, str]:
 def ask_spark(other_user: OtherUser, *, authenticate: bool) -> dict[str, str]:
     settings = {} if authenticate else {"spark.authenticate": "false"}
     with open_session("local[1]", settings=settings):
-        ports = listening_ports(psutil.Process())
+        ports = listening_ports()
         assert ports
         assert set(ports.values()) <= {"127.0.0.1", "::ffff:127.0.0.1"}, ports
         for each in psutil.Process().children(recursive=True):

@@ -58,7 +58,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("reader")
     make_application(folder)
     example = PROJECT / "examples" / "first-project"
-    shutil.copytree(example, folder / "bench")
+    shutil.copytree(example, folder / "bench", ignore=shutil.ignore_patterns("__pycache__"))
     for file in example.iterdir():
         shutil.copy(file, folder)
     (folder / "app").mkdir()

@@ -12,7 +12,7 @@ from stallbench.sql_names import quote_text
 _FAR_BEHIND_BYTES = 1024**3
 # A committed transaction waits here until a synchronous standby has it; its locks stay until then.
 _AWAITS_STANDBY = """
-SELECT pg_catalog.count(*), max(extract(epoch FROM pg_catalog.clock_timestamp() - query_start))::double precision,
+SELECT pg_catalog.count(*), pg_catalog.max(extract(epoch FROM pg_catalog.clock_timestamp() - query_start))::double precision,
   pg_catalog.current_setting('synchronous_standby_names'),
   ARRAY(SELECT application_name FROM pg_catalog.pg_stat_replication WHERE sync_state IN ('sync', 'quorum') ORDER BY 1)
 FROM pg_catalog.pg_stat_activity WHERE wait_event = 'SyncRep'
