@@ -96,7 +96,15 @@ class ObserveScreen:
 
     def print(self, observation: Observation) -> None:
         """Print one whole report."""
-        self._console.print(render(observation, shows_all=self._shows_all), crop=False)
+        report = render(observation, shows_all=self._shows_all)
+        if self._console.is_terminal:
+            self._console.print(report, crop=False)
+            return
+        with self._console.capture() as capture:
+            self._console.print(report, crop=False)
+        # Rich fills the lines of a column with blanks up to its width.
+        self._console.file.writelines(f"{line.rstrip(' ')}\n" for line in capture.get().removesuffix("\n").split("\n"))
+        self._console.file.flush()
 
 
 def render(observation: Observation, *, shows_all: bool = False) -> RenderableType:

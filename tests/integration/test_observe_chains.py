@@ -242,10 +242,30 @@ def test_parallel_workers_count_as_the_session_that_started_them(sessions: Sessi
 def test_one_that_waits_for_two_sessions_continues_only_after_both(sessions: Sessions) -> None:
     readers = [sessions.open(f"report-{number}", "BEGIN", "SELECT count(*) FROM jobs") for number in (1, 2)]
     change = sessions.open_waiting("deploy", CHANGE)
-    _, finding = find_about(sessions, f"ession {pid_of(readers[0])} ")
-    assert f"1 of them waits behind session {pid_of(readers[1])} as well." in finding.sentence
+    # Each finding names the other session, too.
+    _, finding = find_about(
+        sessions, f"Session {pid_of(readers[0])} (", f"1 of them waits behind session {pid_of(readers[1])} as well."
+    )
+    assert finding.statement == f"SELECT pg_terminate_backend({pid_of(readers[0])});"
     sessions.admin.execute(finding.statement.encode())
-    _, finding = find_about(sessions, f"ession {pid_of(readers[1])} ")
+    _, finding = find_about(sessions, f"Session {pid_of(readers[1])} (", "blocks 1 session")
+    assert finding.statement == f"SELECT pg_terminate_backend({pid_of(readers[1])});"
+    sessions.admin.execute(finding.statement.encode())
+    assert sessions.end_of(change) == ""
+
+
+def test_maintenance_at_the_head_must_be_repeated_when_it_is_cancelled(sessions: Sessions) -> None:
+    sessions.admin.execute("INSERT INTO jobs SELECT id, 0 FROM generate_series(11, 50000) AS id")
+    sessions.admin.execute("DELETE FROM jobs WHERE id > 10")
+    vacuum = sessions.open("nightly", "SET vacuum_cost_delay = 100", "SET vacuum_cost_limit = 1")
+    sessions.send(vacuum, "VACUUM jobs")
+    progress = "SELECT FROM pg_stat_progress_vacuum WHERE pid = %s"
+    wait_for(lambda: sessions.admin.execute(progress, (pid_of(vacuum),)).fetchone() is not None, "the vacuum")
+    change = sessions.open_waiting("deploy", CHANGE)
+    observation, finding = find_about(sessions, f"ession {pid_of(vacuum)} ", "blocks 1 session")
+    record_state("ALTER TABLE waits for a VACUUM", "the VACUUM; it must be repeated after its cancellation", observation)
+    assert finding.statement == f"SELECT pg_cancel_backend({pid_of(vacuum)});"
+    assert finding.caution.startswith("ends its VACUUM, which must be repeated; its connection stays")
     sessions.admin.execute(finding.statement.encode())
     assert sessions.end_of(change) == ""
 

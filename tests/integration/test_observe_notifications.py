@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from stallbench.observe.observer import Observation
+from stallbench.observe.subject import Finding
 from tests.integration.conftest import EmptyOn
 from tests.integration.observed import look_at, observer_of, section_of, text_of
 from tests.integration.observed_states import record_state
@@ -92,3 +94,40 @@ def test_a_session_in_a_transaction_beside_a_queue_that_is_read_is_innocent(sess
     record_state("a session is idle in a transaction, and all notifications are read", "the queue is empty", observation)
     assert not [one for one in observation.findings if QUEUE in one.sentence]
     assert "The notification queue is empty." in text_of(section_of(observation, "Notifications"))
+
+
+def test_a_worker_whose_client_does_not_read_an_answer_is_no_listener(sessions: Sessions) -> None:
+    worker = sessions.open("worker", "CREATE TABLE wide AS SELECT repeat('x', 1000) AS payload FROM generate_series(1, 50000)")
+    sessions.send(worker, "SELECT payload FROM wide")
+    with observer_of(sessions.endpoint) as observer:
+
+        def find() -> tuple[Observation, Finding] | None:
+            observation = observer.look(reads_everything=True)
+            found = [one for one in observation.findings if "for its client to read" in one.sentence]
+            return (observation, found[0]) if found else None
+
+        observation, finding = wait_for(find, "a client that does not read")
+    record_state(
+        "a worker's client does not read the answer to its SELECT",
+        "the session waits for its client, and keeps dead rows; nobody listens",
+        observation,
+    )
+    assert "listener" not in finding.because
+    assert finding.because.startswith("its statement cannot end before its client has read the answer")
+    assert finding.sentence.count("holds the horizon") <= 1
+    assert finding.statement == f"SELECT pg_terminate_backend({pid_of(worker)});"
+
+
+def test_a_session_that_listens_and_whose_client_does_not_read_is_a_listener(sessions: Sessions) -> None:
+    listener = sessions.open("worker", "LISTEN jobs")
+    with observer_of(sessions.endpoint) as observer:
+        observer.look()
+
+        def find() -> Finding | None:
+            sessions.admin.execute(NOTIFY)
+            found = [one for one in observer.look(reads_everything=True).findings if "for its client to read" in one.sentence]
+            return found[0] if found else None
+
+        finding = wait_for(find, "a listener that does not read")
+    assert finding.because.startswith("a listener that does not read keeps the notification queue")
+    assert finding.statement == f"SELECT pg_terminate_backend({pid_of(listener)});"

@@ -67,6 +67,12 @@ def test_the_redrawn_report_has_the_statement_whole_and_leaves_out_what_does_not
     assert file.getvalue()[ended:].count(STATEMENT) == 9, "the last report is printed whole when the observation ends"
 
 
+def test_in_a_file_no_line_ends_with_blanks() -> None:
+    for shows_all in (True, False):
+        lines = lines_of(observed(FINDING, sections=(QUEUES,), unseen=(UNSEEN,)), shows_all=shows_all)
+        assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_a_report_has_the_queues_and_the_findings_and_only_on_request_all_figures() -> None:
     observation = observed(FINDING, sections=(QUEUES, NOTHING))
     short = "\n".join(lines_of(observation))

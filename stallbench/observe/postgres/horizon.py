@@ -376,7 +376,8 @@ def _describe(holder: Holder, details: Mapping[str, SessionDetails], prepared: M
     match holder.kind:
         case "backend":
             session = details.get(holder.key)
-            name = session.name if session else f"session {holder.pid} (database {holder.database})"
+            elsewhere = f" (database {holder.database})" if _is_elsewhere(holder) else ""
+            name = session.name if session else f"session {holder.pid}{elsewhere}"
             if session and session.is_dump:
                 name = name.replace("session", "pg_dump, session", 1)
             elif session and session.is_walsender:

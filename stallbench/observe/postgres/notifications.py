@@ -51,12 +51,12 @@ class NotificationsSubject(Subject):
         used = f" ({format_bytes(queue.share * queue.limit_bytes)} of {format_bytes(queue.limit_bytes)})" if queue.share else ""
         waiting = f" {format_plural(queue.lock_waits, 'commit')} with a NOTIFY wait for another one." if queue.lock_waits else ""
         seen = "" if look.known.sees_all else ", of those that this user may see"
-        findings = [_judge(one, sessions.get(one.pid), queue.share) for one in stuck]
         is_filling = queue.share * queue.limit_bytes >= _BACKLOG_BYTES
         if not is_filling or queue.share < self._last_share or self._filling_since_s is None:
             self._filling_since_s = look.at_s if is_filling else None
         self._last_share = queue.share
         suspects = self._find_suspects(look) if look.known.sees_all else []
+        findings = [_judge(one, sessions.get(one.pid), queue.share, listens=self._listens(one)) for one in stuck]
         if queue.share >= _HALF or (is_filling and not stuck and (suspects or queue.share >= _FILLING)):
             findings.append(_judge_queue(f"The notification queue is {share}{used}", queue.share, suspects))
         return Section(
@@ -67,6 +67,10 @@ class NotificationsSubject(Subject):
             says_nothing=not queue.share and not stuck and not queue.lock_waits,
             findings=tuple(findings),
         )
+
+    def _listens(self, one: StuckClient) -> bool:
+        """Whether it is notifications that its client does not read: an idle session sends nothing else."""
+        return one.state == "idle" or one.key in self._listening
 
     def _find_suspects(self, look: Look) -> list[SessionDetails]:
         """Return the sessions that may hold the queue back, if one of them has done so for long.
@@ -117,15 +121,20 @@ def _judge_queue(filled: str, share: float, suspects: Sequence[SessionDetails]) 
     )
 
 
-def _judge(one: StuckClient, session: SessionDetails | None, share: float) -> Finding:
+def _judge(one: StuckClient, session: SessionDetails | None, share: float, *, listens: bool) -> Finding:
     name = session.name if session else f"session {one.pid}"
-    holds = f", and holds the horizon ({format_plural(one.age_xids, 'transaction')} ago)" if one.age_xids is not None else ""
+    holds = (
+        f", and keeps the dead rows of the last {format_plural(one.age_xids, 'transaction')}" if one.age_xids is not None else ""
+    )
+    because = "its statement cannot end before its client has read the answer, and keeps its snapshot and its locks until then"
+    if listens:
+        because = "a listener that does not read keeps the notification queue and dead rows from being cleared, although it counts as idle"
     return Finding(
         severity=Severity.CRITICAL if one.age_xids is not None and share >= _FILLING else Severity.WARNING,
         subject=NotificationsSubject.name,
         about=one.key,
         sentence=f"{name[0].upper()}{name[1:]} has waited for at least {format_age(one.stuck_s)} for its client to read{holds}.",
-        because="a listener that does not read keeps the notification queue and dead rows from being cleared, although it counts as idle",
+        because=because,
         statement=statement_to_terminate(one.pid),
         caution="closes the connection of a client that does not read it",
     )

@@ -12,7 +12,8 @@ from stallbench.sql_names import quote_text
 
 # The server keeps the bytes that a statement had in its own database, and an error ends the query that reads them in another encoding.
 _DETAILS = """
-SELECT pid, coalesce(backend_type, ''), coalesce(usename, ''), coalesce(pg_stat_activity.datname, ''), coalesce(application_name, ''),
+SELECT pid, coalesce(backend_type, ''), coalesce(usename, ''),
+  coalesce(nullif(pg_stat_activity.datname, pg_catalog.current_database()), ''), coalesce(application_name, ''),
   coalesce(pg_catalog.host(client_addr), CASE WHEN backend_type = 'client backend' THEN 'local' END, ''),
   coalesce(state, ''), coalesce(wait_event, ''),
   extract(epoch FROM pg_catalog.clock_timestamp() - xact_start)::double precision,
@@ -29,6 +30,10 @@ AWAITS_STANDBY = "committed here and waiting for a synchronous standby"
 _HIDDEN = "<insufficient privilege>"
 _OF_USERS = ("client backend", "walsender", "autovacuum worker", "")
 """Kinds of processes that may be ended; the type of another user's is hidden."""
+_AGAINST_WRAPAROUND = "(to prevent wraparound)"
+_WHO_MAY_CANCEL = "only a superuser may, and from PostgreSQL 18 on a member of pg_signal_autovacuum_worker"
+_READS = frozenset({"SELECT", "WITH", "TABLE", "VALUES", "FETCH", "SHOW", "EXPLAIN", "COPY"})
+"""Commands that leave nothing unfinished when they have written nothing and are cancelled."""
 _COMMENTS = re.compile(r"^(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))+", re.DOTALL)
 _COMMANDS = tuple(
     tuple(command.split())
@@ -59,6 +64,7 @@ class SessionDetails(NamedTuple):
     backend_type: str
     user: str
     database: str
+    """Empty if it is the one in which the details were read."""
     application: str
     client: str
     """Address of the client; ``local`` over a socket."""
@@ -190,7 +196,9 @@ def _describe_end(session: SessionDetails | None) -> str:
 
 def _describe_cancellation(session: SessionDetails) -> str:
     if session.is_autovacuum:
-        return "ends this vacuum; autovacuum begins it again"
+        if _AGAINST_WRAPAROUND in (session.query or ""):
+            return f"ends this vacuum, which protects the server from wraparound: autovacuum begins it again within a minute; {_WHO_MAY_CANCEL}"
+        return f"ends this vacuum; autovacuum begins it again; {_WHO_MAY_CANCEL}"
     if session.is_in_block and session.has_written:
         return (
             f"ends its {session.command} and rolls its transaction back; its connection stays "
@@ -198,7 +206,8 @@ def _describe_cancellation(session: SessionDetails) -> str:
         )
     if session.has_written:
         return f"ends its {session.command} and undoes what that has written; its connection stays"
-    return f"ends its {session.command}, of which only the result is lost; its connection stays"
+    lost = "of which only the result is lost" if session.command in _READS else "which must be repeated"
+    return f"ends its {session.command}, {lost}; its connection stays"
 
 
 def statement_to_cancel(pid: int) -> str:

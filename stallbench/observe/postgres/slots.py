@@ -122,7 +122,7 @@ def judge_slot(slot: Slot, subject: str) -> Finding | None:
     is_unused = slot.kept_bytes is None
     kept = "keeps no WAL, because it was never used" if is_unused else f"keeps {format_bytes(slot.kept_bytes)} of WAL"
     if slot.xmin_age is not None:
-        kept += f" and holds the horizon ({format_count(slot.xmin_age)} transactions ago)"
+        kept += f" and dead rows of all tables ({format_count(slot.xmin_age)} transactions)"
     elif slot.catalog_age is not None:
         kept += f" and the dead rows of the system catalogs ({format_count(slot.catalog_age)} transactions)"
     is_urgent = slot.xmin_age is not None or (slot.kept_bytes or 0) >= _KEPT_BYTES
