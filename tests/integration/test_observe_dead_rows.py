@@ -268,7 +268,7 @@ def test_whether_a_vacuum_helps_is_unknown_if_a_transaction_began_before_the_fir
         observation = observer.look(reads_everything=True)
     finding = finding_about(observation, "que_jobs has 12,000 dead rows")
     assert "Whether a vacuum would remove them now is not known." in finding.sentence
-    assert f"session {early.info.backend_pid} " in finding.sentence
+    assert f"session {early.info.backend_pid} " not in finding.sentence, "it is a few seconds old"
     assert offered(observation) == []
     record_state("a young transaction, and dead rows of which no vacuum is known", "not known from one look", observation)
 
@@ -356,3 +356,125 @@ def test_no_vacuum_is_known_to_have_left_what_is_dead_at_the_first_look(que: Hel
         observation = observer.look()
     assert left_of(observation) == ""
     assert "could not remove" not in str(observation.findings)
+
+
+@contextmanager
+def overlapping_workers(held: HeldDatabase, number: int = 4) -> Iterator[None]:
+    """Sessions that work in transactions of half a second, so that there is always one with a snapshot."""
+    stop = Event()
+
+    def work(delay_s: float) -> None:
+        with connect(primary_of(held), "worker") as worker:
+            stop.wait(delay_s)
+            while not stop.is_set():
+                for statement in SNAPSHOT:
+                    worker.execute(statement.encode())
+                stop.wait(0.5)
+                worker.execute("COMMIT")
+
+    threads = [Thread(target=work, args=(0.5 * each / number,)) for each in range(number)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def session_elsewhere(held: HeldDatabase, *statements: str) -> Iterator[Connection]:
+    """A session in a transaction of another database."""
+    held.primary.execute("CREATE DATABASE elsewhere")
+    try:
+        session = connect(primary_of(held).model_copy(update={"database": "elsewhere"}), "billing")
+        for statement in ("BEGIN", *statements):
+            session.execute(statement.encode())
+        yield session
+        session.close()
+    finally:
+        held.primary.execute("DROP DATABASE elsewhere WITH (FORCE)")
+
+
+def test_the_first_look_offers_to_end_a_holder_in_another_database_that_is_not_young(
+    que: HeldDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stallbench.observe.postgres.dead_rows.YOUNG_HOLDER_S", 1.0)
+    monkeypatch.setattr("stallbench.observe.postgres.horizon.LONG_TRANSACTION_S", 3600.0)
+    with session_elsewhere(que, "CREATE TABLE written (n int)") as holder, overlapping_workers(que):
+        let_rows_die(que)
+        assert que.kept_dead_rows("que_jobs") == DEAD
+        pid = holder.info.backend_pid
+        is_old = "SELECT FROM pg_stat_activity WHERE pid = %s AND xact_start < clock_timestamp() - interval '1 s'"
+        wait_for(lambda: que.primary.execute(is_old, (pid,)).fetchone() is not None, "an old transaction")
+
+        def find() -> tuple[Observation, Finding] | None:
+            """A replica's feedback, which is a moment older, may be named in its place."""
+            with observer_of(primary_of(que)) as observer:
+                observation = observer.look()
+            found = [one for one in observation.findings if one.statement == f"SELECT pg_terminate_backend({pid});"]
+            return (observation, found[0]) if found else None
+
+        observation, finding = wait_for(find, "the holder in a first look")
+        record_state(
+            "four workers whose snapshots overlap, a session of another database in a transaction that has written, and one look",
+            "that session: VACUUM removes nothing before its end",
+            observation,
+        )
+        assert f'ession {pid} ("stallbench:billing"' in finding.sentence
+        assert "database elsewhere" in finding.sentence
+        assert "que_jobs has 12,000 dead rows" in finding.sentence
+        assert finding.sentence.count("holds the horizon") == 1
+        que.primary.execute(finding.statement.encode())
+        que.wait_until_vacuum_removes("que_jobs")
+
+
+def test_the_first_look_names_no_session_of_another_database_that_has_not_written(
+    que: HeldDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stallbench.observe.postgres.dead_rows.YOUNG_HOLDER_S", 3600.0)
+    monkeypatch.setattr("stallbench.observe.postgres.dead_rows.FEEDBACK_DELAY_S", 3600.0)
+    with session_elsewhere(que, "SELECT 1") as other, overlapping_workers(que):
+        let_rows_die(que)
+        que.wait_until_vacuum_removes("que_jobs")
+        let_rows_die(que)
+        with observer_of(primary_of(que)) as observer:
+            observation = observer.look()
+        assert not [one for one in observation.findings if str(other.info.backend_pid) in one.sentence]
+        finding = finding_about(observation, "que_jobs has 12,0")
+        assert "oldest holder" not in finding.sentence
+        assert "session" not in finding.sentence, "all are young"
+        record_state(
+            "the same, where the session of the other database has only read",
+            "nobody: a vacuum removes what died half a second ago",
+            observation,
+        )
+
+
+def test_a_delayed_cleanup_is_named_with_the_setting_that_ends_it(que: HeldDatabase) -> None:
+    if que.primary.info.server_version >= 160_000:
+        pytest.skip("PostgreSQL 16 has no vacuum_defer_cleanup_age")
+    que.primary.execute("ALTER SYSTEM SET vacuum_defer_cleanup_age = 1000000")
+    que.primary.execute("SELECT pg_reload_conf()")
+    setting = "SELECT current_setting('vacuum_defer_cleanup_age')"
+    try:
+        wait_for(lambda: que.primary.execute(setting).fetchone() == ("1000000",), "the setting")
+        let_rows_die(que)
+        with observer_of(primary_of(que)) as observer:
+            observer.look()
+            assert que.kept_dead_rows("que_jobs") == DEAD
+            observation, finding = look_until(observer, named("vacuum_defer_cleanup_age is 1,000,000"), "the setting")
+        record_state("vacuum_defer_cleanup_age = 1000000", "the setting; VACUUM removes nothing", observation)
+        assert "que_jobs has 12,000 dead rows" in finding.sentence
+        assert finding.statement.startswith("ALTER SYSTEM RESET vacuum_defer_cleanup_age;")
+        assert not any("VACUUM" in one for one in offered(observation))
+        for statement in finding.statement.split("; "):
+            que.primary.execute(statement.encode())
+        wait_for(lambda: que.primary.execute(setting).fetchone() == ("0",), "the end of the setting")
+        que.wait_until_vacuum_removes("que_jobs")
+        with observer_of(primary_of(que)) as observer:
+            assert "vacuum_defer_cleanup_age" not in str(observer.look().findings)
+    finally:
+        que.primary.execute("ALTER SYSTEM RESET vacuum_defer_cleanup_age")
+        que.primary.execute("SELECT pg_reload_conf()")

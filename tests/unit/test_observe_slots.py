@@ -127,6 +127,7 @@ def look_at_horizon(inactive: Slot) -> tuple[Section, Known]:
         to_jsonb=[tuple(inactive)],
         pg_prepared_xacts=[("gid", "app", "shop", 3600.0)],
         xid=[(1000,)],
+        vacuum_defer_cleanup_age=[(None,)],
     )
     known = Known(sees_all=True)
     return HorizonSubject().look(Look(server=server, at_s=0.0, known=known)), known

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TypeVar
 
 import pymysql
 
 from stallbench.collectors.innodb_locks import read_deadlock_count
+from stallbench.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.deadlocks.innodb import parse_deadlock
 from stallbench.observe.formatting import format_age, format_plural, shorten_text
 from stallbench.observe.innodb.lock_waits import METADATA_LOCK, ROW
@@ -52,7 +53,11 @@ class InnoDBBlockingSubject(Subject):
             ),
             MEANS if is_for_metadata else "",
         )
-        findings += _judge_unknown([one for one in waits.by_session.values() if not one.blockers], tree, self.name)
+        unknown = [one for one in waits.by_session.values() if not one.blockers]
+        transactions = (
+            _read_if_allowed(lambda: read_open_transactions(look.server), "open transactions", unseen) if unknown else None
+        )
+        findings += _judge_unknown(unknown, tree, self.name, transactions or ())
         sentences = _count(look, tree)
         deadlocks = _read_if_allowed(lambda: read_deadlock_count(look.server), "the number of deadlocks", unseen)
         if deadlocks is not None:
@@ -109,7 +114,24 @@ def end_head(head: Session, tree: WaitTree) -> Remedy:
     return end_session(head, session, advisory=tree.find_advisory_key(head))
 
 
-def _judge_unknown(waiting: list[LockWait], tree: WaitTree, subject: str) -> list[Finding]:
+def _describe_unknown_holder(waiting: Sequence[LockWait], transactions: Sequence[OpenTransaction]) -> str:
+    """Return who may hold a metadata lock. A transaction that began after the first wait did not cause it; the server gives whole seconds."""
+    others = "a session that has executed LOCK TABLES, or a prepared XA transaction"
+    began_before = [
+        one
+        for one in transactions
+        if one.age_s + 1 > longest_s(waiting) and one.thread_id not in [wait.session for wait in waiting]
+    ]
+    if len(began_before) != 1:
+        return f"look for the oldest transaction, {others}"
+    (one,) = began_before
+    doing = "idle" if one.state == "sleep" else one.state
+    return f"it is one of these: session {one.thread_id} (user {one.user}, {doing}), which has the only transaction that began before; {others}"
+
+
+def _judge_unknown(
+    waiting: list[LockWait], tree: WaitTree, subject: str, transactions: Sequence[OpenTransaction]
+) -> list[Finding]:
     """Return a finding for the sessions for whose lock no holder is known, with the change of a table behind which the others wait, if there is one."""
     if not waiting or longest_s(waiting) < BRIEF_S:
         return []
@@ -117,6 +139,8 @@ def _judge_unknown(waiting: list[LockWait], tree: WaitTree, subject: str) -> lis
     first = waiting[0]
     kind = next((one for one in (METADATA_LOCK, SERVER_LOCK) if one in first.lock), "lock of GET_LOCK")
     holder = "look for the oldest transaction, or for a prepared XA transaction"
+    if kind == METADATA_LOCK:
+        holder = _describe_unknown_holder(waiting, transactions)
     if kind == SERVER_LOCK:
         holder = "look for a backup, or for an idle session that has executed FLUSH TABLES WITH READ LOCK; UNLOCK TABLES there releases it"
     is_behind_change = len(waiting) > 1 and is_change(first.statement)

@@ -31,10 +31,14 @@ SELECT pg_catalog.pg_snapshot_xmin(seen)::pg_catalog.text::bigint, pg_catalog.pg
 FROM pg_catalog.pg_current_snapshot() AS seen
 """
 """On a replica: the oldest transaction id that is in use on the primary, and the first that had not ended, as far as was replayed."""
+_MANY_DEFERRED_XIDS = 10_000
+"""A deferral of fewer transactions is over within seconds on a busy server."""
 _MOST_REMEMBERED = 200
 _FEWEST_XIDS = 10
 """Between two looks; with fewer, their rate says nothing about earlier."""
 _MEANS = "VACUUM cannot remove any row that has died since, so every claim reads past more dead rows"
+_DEFERRED = "SELECT pg_catalog.current_setting('vacuum_defer_cleanup_age', true)::bigint"
+"""None from PostgreSQL 16 on."""
 _PREPARED = """
 SELECT gid, owner, database, extract(epoch FROM pg_catalog.clock_timestamp() - prepared)::double precision FROM pg_catalog.pg_prepared_xacts
 """
@@ -125,6 +129,9 @@ class HorizonSubject(Subject):
         look.known.holders = [one for one in (certain, oldest[0] if oldest else None) if one is not None]
         if certain is not None and oldest[0] is certain:
             look.known.holders = [certain]
+        deferral = _read_deferral(look, max((one.age_xids for one in oldest), default=0))
+        if deferral is not None:
+            look.known.holders = [deferral, *look.known.holders]
         reported = [one for one in holding if _is_reported(one) and self._is_lasting(one)]
         victims: dict[str, list[Holder]] = {}
         for one in reported:
@@ -167,7 +174,11 @@ class HorizonSubject(Subject):
             ),
             says_nothing=not rows and not on_primary,
             has_statements=True,
-            findings=tuple(findings) + ((on_primary,) if on_primary and on_primary.about else ()),
+            findings=(
+                *((deferral.finding,) if deferral else ()),
+                *findings,
+                *((on_primary,) if on_primary and on_primary.about else ()),
+            ),
             unseen=_name_unseen(shown),
         )
 
@@ -263,6 +274,34 @@ def _find_causes(look: Look, holders: list[Holder], details: Mapping[str, Sessio
 def _mention_others(finding: Finding) -> Finding:
     """Return the finding about a holder that waits, with that others wait for the same one, and end with it."""
     return replace(finding, sentence=f"{finding.sentence} Other sessions that wait keep dead rows, too.")
+
+
+def _read_deferral(look: Look, oldest_xids: int) -> OldestHolder | None:
+    """Return the setting that keeps dead rows for a number of transactions; none if it is 0. ``oldest_xids``: age of the oldest holder.
+
+    The server counts the transactions from the oldest holder on.
+    """
+    ((deferred,),) = look.server.execute(_DEFERRED).fetchall()
+    if look.known.is_replica or not deferred:
+        return None
+    return OldestHolder(
+        name="vacuum_defer_cleanup_age",
+        finding=Finding(
+            severity=Severity.WARNING if deferred >= _MANY_DEFERRED_XIDS else Severity.NOTE,
+            subject=HorizonSubject.name,
+            about="vacuum_defer_cleanup_age",
+            sentence=f"vacuum_defer_cleanup_age is {format_count(deferred)}: no vacuum removes a row before so many more transactions have begun.",
+            because="claims read past the dead rows that are kept for so long",
+            statement="ALTER SYSTEM RESET vacuum_defer_cleanup_age; SELECT pg_reload_conf();",
+            caution="ends the delay at once; if postgresql.conf sets it, remove it there. A replica without hot_standby_feedback may then cancel queries",
+        ),
+        is_reported=True,
+        is_feedback=False,
+        age_s=None,
+        at_least_s=float("inf"),
+        about_s=None,
+        age_xids=oldest_xids + deferred,
+    )
 
 
 def _is_own(holder: Holder) -> bool:

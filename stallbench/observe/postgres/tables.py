@@ -298,17 +298,20 @@ class TablesSubject(Subject):
                 sentence=words if holder.is_reported or is_introduced else f"{holder.finding.sentence} {words}",
                 because=holder.finding.because,
             )
-        if holder is not None and holder.is_reported and removal is Removal.UNKNOWN:
-            unknown = " Which of them died before it began, so that a vacuum would remove them, is not known."
-            return replace(holder.finding, severity=Severity.WARNING, sentence=words + unknown)
+        if holder is not None and not holder.is_young and removal is Removal.UNKNOWN:
+            if not holder.is_reported:
+                words += " Which of them died before it began, so that a vacuum would remove them, is not known."
+            return replace(
+                holder.finding,
+                severity=Severity.WARNING,
+                sentence=words if holder.is_reported or is_introduced else f"{holder.finding.sentence} {words}",
+            )
         if is_cheap or (removal is Removal.REMOVED and table.oid in look.known.without_autovacuum):
             return None  # it costs nothing, or what is to blame has been said, with these figures
         severity = Severity.NOTE if not is_costly else Severity.CRITICAL if removal is Removal.REMOVED else Severity.WARNING
         if holder is not None and removal is not Removal.REMOVED:
-            since = "it is" if holder.age_s is None else f"it began {format_age(holder.age_s)} ago, and is"
-            words += f" The oldest holder of the horizon is {holder.name}; {since} {format_plural(holder.age_xids, 'transaction')} old."
             words += (
-                " A vacuum removes most of them only after its end."
+                " Most of them died so recently that transactions of some seconds keep them."
                 if removal is Removal.KEPT
                 else " Whether a vacuum would remove them now is not known."
             )
