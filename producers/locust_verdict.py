@@ -8,6 +8,7 @@ import locust.stats
 from pydantic import BaseModel
 
 from stallbench.scenario.locust_bounds import LocustBounds, Statistic
+from stallbench.storage.atomic_file import replace_file
 
 
 class LocustJudgement(BaseModel):
@@ -29,8 +30,8 @@ class LocustJudgement(BaseModel):
         return f"Locust: {self.result}: {'; '.join((*self.reasons, found))}"
 
     def write(self, path: Path) -> None:
-        """Write it to ``path``, whose folder exists."""
-        path.write_text(self.model_dump_json(indent=1))
+        """Write it to ``path``, whose folder exists; a link there is replaced."""
+        replace_file(path, self.model_dump_json(indent=1))
 
 
 def judge(stats: locust.stats.StatsEntry, bounds: LocustBounds, exceptions: int) -> LocustJudgement:

@@ -37,7 +37,7 @@ from stallbench.run.folder import COMPARISON, LIMIT, SOAK
 from stallbench.run.record import BenchRecord, parse_record
 from stallbench.soak.record import FORMAT as SOAK_FORMAT
 from stallbench.soak.record import SoakRecord
-from stallbench.storage.password_file import name_password_file
+from stallbench.storage.password_file import remove_password
 from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
 
 _NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
@@ -99,7 +99,7 @@ def remove_leftovers(runs: Path, *, delete_runs: bool = False, forget: bool = Fa
         if _is_own_folder(folder):
             done += _clean_folder(folder, delete=delete_runs)
     latest = runs / "latest"
-    if latest.is_symlink() and not latest.exists():
+    if latest.is_symlink() and not latest.exists() and latest.lstat().st_uid == os.geteuid():
         latest.unlink()
     return done
 
@@ -164,7 +164,10 @@ def _clean_folder(folder: Path, *, delete: bool) -> Iterator[str]:
             foreign.append(str(error))
     dead = [record.path for record in records if record.is_dead]
     for path in dead:
-        name_password_file(path.parent).unlink(missing_ok=True)
+        try:
+            remove_password(path.parent)
+        except (UntrustedError, OSError) as error:
+            yield f"left as it is: {error}"
         if mark_aborted(path, "the bench was killed"):
             yield f"{path.parent.relative_to(folder.parent)}: marked as aborted"
     if not delete:

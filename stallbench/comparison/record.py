@@ -200,7 +200,7 @@ def parse_record_file(text: str, where: str, model: type[Record], name: str, for
         advice = f"run the {name} again, or read it with the version that wrote it"
         require_format(json.loads(text), format_, where, advice)
         return model.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise BadInputError(f"{where}: not a {name}'s record: {error}") from None
     except ValidationError as error:
         issue = error.errors(include_input=False, include_url=False)[0]

@@ -8,12 +8,12 @@ The labels of a target are those that all its series share: scenario, variant, q
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.targets_file import name_targets
+from stallbench.storage.targets_file import name_targets, open_targets, remove_targets
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
 
@@ -24,11 +24,15 @@ class Targets:
     def __init__(self, run: Path, labels: Mapping[str, str], host: str) -> None:
         """Create the file for the run in the folder ``run``.
 
-        ``labels`` stay the same for the whole run. ``host``: the address that its own processes listen on.
+        ``labels`` stay the same for the whole run. ``host``: the address that its own processes listen on. Raises `UntrustedError` if the folder of the
+        files is another user's.
         """
         self._host = socket.gethostname() if host == _ALL_ADDRESSES else host
-        self._path = name_targets(run)
-        self._path.parent.mkdir(exist_ok=True)
+        self._run = run
+        path = name_targets(run)
+        self._name = path.name
+        if not os.path.lexists(path.parent):
+            path.parent.mkdir(mode=0o755)
         self._labels = dict(labels)
         self._phase = ""
         self._processes: dict[str, str] = {}
@@ -49,13 +53,12 @@ class Targets:
 
     def end(self) -> None:
         """Remove the file, because no process answers any more."""
-        self._path.unlink(missing_ok=True)
+        remove_targets(self._run)
 
     def _write(self) -> None:
         content: Sequence[Mapping[str, object]] = [
             {"targets": [address], "labels": {**self._labels, "phase": self._phase, "process": name}}
             for name, address in sorted(self._processes.items())
         ]
-        replace_file(self._path, json.dumps(content, indent=1))
-        # Prometheus may be another user.
-        self._path.chmod(0o644)
+        with open_targets(self._run) as folder:
+            folder.replace(self._name, json.dumps(content, indent=1), mode=0o644)  # Prometheus may be another user

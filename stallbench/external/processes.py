@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
@@ -23,14 +24,13 @@ from stallbench.run.record import QueueRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.ports import LOOPBACK
-from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE
-from stallbench.storage.private import Trust, find_group
+from stallbench.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE, remove_password
+from stallbench.storage.private import Trust, find_group, open_trusted
 from stallbench.waiting import wait_until
 
 _ENTERED_BY_GROUP = 0o2750
 _WRITTEN_BY_GROUP = 0o3770
-"""Its files belong to the group, too; each can be replaced by its own user alone, so that no member writes another's instructions or records."""
+"""Its files belong to the group, as the folder does; each can be replaced by its own user alone, so that no member writes another's instructions or records."""
 
 
 class ExternalProcesses:
@@ -87,18 +87,18 @@ class ExternalProcesses:
         folder.chmod(mode)
 
     def _write(self, name: str, text: str) -> None:
-        replace_file(self._folder / name, text, mode=0o600)
-        if self._group is not None:
-            self._share(self._folder / name, 0o640)
+        with open_trusted(self._folder, self._trust, is_shared=True) as folder:
+            folder.replace(name, text, mode=0o600 if self._group is None else 0o640)
 
     def close(self) -> None:
         """Remove the password, with which nothing can be reached any more. A second call does nothing."""
-        (self._folder / PASSWORD_FILE).unlink(missing_ok=True)
+        remove_password(self._folder.parent)
 
     def stop(self, role: str, grace_s: float) -> None:
         """Ask all processes of a role to stop, and wait until each has recorded its end, at most for ``grace_s``."""
         if (self._folder / INSTRUCTIONS_FILE).exists():
-            stop_file(self._folder, role).touch()
+            with suppress(IsADirectoryError):  # of a member of the group, which asks them as well
+                self._write(stop_file(self._folder, role).name, "")
             wait_until(lambda: not self._running(role), within_s=grace_s)
 
     def exposed(self) -> dict[str, str]:

@@ -66,7 +66,8 @@ def _run(folder: AnyPath, spark: SparkOptions, log: Path, hint: str) -> None:
     """Run the pipeline on ``folder`` with its output in ``log``; ``hint`` is added to the first line of an error."""
     timeout_s = _TIMEOUT_S if spark.is_local else None
     try:
-        with log.open("w") as file:
+        log.unlink(missing_ok=True)
+        with log.open("x") as file:
             ended = subprocess.run(
                 python_command("stallbench.pipeline", str(folder), *spark.as_arguments()),
                 stdin=subprocess.DEVNULL,

@@ -25,9 +25,9 @@ import psutil
 from stallbench.processes.identity import ProcessIdentity, find_own_with, read_started
 from stallbench.python_command import python_command
 from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.password_file import name_password_file
+from stallbench.storage.password_file import remove_password
 from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
-from stallbench.storage.targets_file import name_targets
+from stallbench.storage.targets_file import remove_targets
 from stallbench.waiting import wait_until
 
 TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
@@ -158,7 +158,7 @@ def mark_aborted(record: Path, reason: str) -> bool:
     # Two keys of raw JSON: it is also for comparisons, soaks and other formats, and must not fail over anything else in them.
     try:
         content: dict[str, Any] = json.loads(read_trusted(record) or b"")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     except UntrustedError as error:
         print(f"{error}; the record is not corrected", file=sys.stderr)
@@ -201,8 +201,11 @@ def _clean_up(record: Path, scratch: Path) -> None:
     """Undo and remove what the run has left, whatever became of its processes."""
     remaining, others = run_cleanup_journal(scratch)
     mark_aborted(record, "; ".join(["the bench was killed", *remaining, *others]))
-    for left in (name_targets(record.parent), name_password_file(record.parent)):
-        left.unlink(missing_ok=True)
+    for remove in (remove_targets, remove_password):
+        try:
+            remove(record.parent)
+        except (UntrustedError, OSError) as error:
+            print(f"{error}; nothing is removed there", file=sys.stderr)
     if not remaining:
         remove_scratch(scratch)
 

@@ -93,7 +93,7 @@ class SealedRecords:
                 return None
             files = (RecordFile(**file | {"torn_at": tuple(file["torn_at"])}) for file in content["files"])
             return cls(files=tuple(files), process_ids=content["process_ids"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
 

@@ -12,14 +12,17 @@ from stallbench.report import make_report
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import read_record
 from stallbench.storage.address import AnyPath, address_errors
+from stallbench.storage.private import require_plain
 from stallbench.verdicts import RunTables, Verdict, judge
 
 
 def conclude(folder: RunFolder, make_tables: Callable[[RunFolder], None] = make_tables) -> Verdict:
     """Make the tables by ``make_tables``, judge them, and write the report; returns the verdict.
 
-    Raises `NotCarriedOutError` when the pipeline fails, `BadInputError` if the records were removed or the folder has another format.
+    Raises `NotCarriedOutError` when the pipeline fails, `BadInputError` if the records were removed or the folder has another format,
+    `UntrustedError` if there is a link in it, which a member of the group of ``--group`` can make during the run.
     """
+    require_plain(folder.path)
     return _conclude(folder.path, partial(make_tables, folder))
 
 

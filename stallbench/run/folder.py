@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE
 from stallbench.storage.address import AnyPath, address_errors, open_address
+from stallbench.storage.private import require_plain, require_trusted_link
+from stallbench.visible_text import say
 
 if TYPE_CHECKING:
     from stallbench.scenario.model import Scenario
@@ -27,6 +30,8 @@ COMPARISON = "comparison.json"
 """The file that identifies the folder of a comparison, as ``run.json`` identifies that of a run."""
 SOAK = "soak.json"
 """The file that identifies the folder of a soak."""
+SOAK_LINKS = ("current", ".current")
+"""Links in the folder of a soak, which only the processes of its running cycle follow, after the bench has made the first of them anew from the second."""
 LIMIT = "limit.json"
 """The file that identifies the folder of a search for a limit."""
 
@@ -123,15 +128,17 @@ def _creation_errors(runs: Path) -> Iterator[None]:
 def find_run_folder(run: str, runs: Path) -> RunFolder:
     """Return the folder of ``run``, a path or a name below ``runs`` (``latest`` is one).
 
-    Raises `BadInputError` if there is no such folder or it is not a run's.
+    Raises `BadInputError` if there is no such folder or it is not a run's, `UntrustedError` if it contains a link or is another user's link.
     """
     for candidate in (Path(run), runs / run):
         if candidate.is_dir():
+            require_trusted_link(candidate)
             if not (candidate / "run.json").is_file():
                 inner = sorted(candidate.glob("*/run.json"))  # of a search for a limit, of a torture
                 where = f"it contains runs, like {inner[0].parent}" if inner else f"runs are below {runs}"
                 raise BadInputError(f"{candidate}: not a run's folder: it has no run.json; {where}")
-            return RunFolder(candidate.resolve())
+            require_plain(folder := candidate.resolve())
+            return RunFolder(folder)
     newest = sorted((path.parent.name for path in runs.glob("*/run.json") if path.parent.name != _LATEST), reverse=True)
     raise BadInputError(
         f"{run}: no such run; expected a folder, or a name below {runs}"
@@ -179,7 +186,14 @@ def find_limit_folder(name: str, runs: Path) -> Path | None:
 
 
 def _find_folder_with(file: str, name: str, runs: Path) -> Path | None:
-    return next((path.resolve() for path in (Path(name), runs / name) if (path / file).is_file()), None)
+    """Return the folder of that name that contains ``file``; none if there is none. Raises `UntrustedError` as `find_run_folder` does."""
+    for candidate in (Path(name), runs / name):
+        if (candidate / file).is_file():
+            require_trusted_link(candidate)
+            folder = candidate.resolve()
+            require_plain(folder, ignored=[folder / link for link in SOAK_LINKS] if file == SOAK else [])
+            return folder
+    return None
 
 
 def _make_new(runs: Path, name: str) -> Path:
@@ -195,8 +209,12 @@ def _make_new(runs: Path, name: str) -> Path:
 
 
 def _point_latest_at(path: Path) -> None:
+    """Replace the link; says so if what has its name cannot be replaced: in a folder of several users, everybody can make it first."""
     link = path.parent / _LATEST
-    temporary = path.parent / f".{_LATEST}-{os.getpid()}"
-    temporary.unlink(missing_ok=True)
+    temporary = path.parent / f".{_LATEST}-{secrets.token_hex(8)}"
     temporary.symlink_to(path.name)
-    temporary.replace(link)
+    try:
+        temporary.replace(link)
+    except (IsADirectoryError, PermissionError) as error:
+        temporary.unlink()
+        say(f"{link} is not the newest run: {error.strerror}; remove it, or name runs by their folders", to=sys.stderr)

@@ -6,12 +6,14 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stallbench.errors import NotCarriedOutError
 from stallbench.injection.worker_clocks import WorkerClocks, are_changed
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.processes.role_command import LOCUST, role_command
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import EventLog
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import QueueRecord
 from stallbench.scenario.locust_bounds import LOCUST_FAILS, bounds_of
@@ -204,6 +206,18 @@ class Load:
         except FileNotFoundError:
             return False
 
+    def _make_log(self, name: str) -> None:
+        """Make the log of a worker that opens it by its path: a link of a member of ``--group`` would lead it elsewhere.
+
+        In the folder, which has the sticky bit, nobody else replaces what this user has made. Raises `NotCarriedOutError` for what is no file of this user.
+        """
+        try:
+            EventLog(self._log_of(name), name).close()
+        except OSError as error:
+            raise NotCarriedOutError(
+                f"{self._log_of(name)}: the log of {name} cannot be made: {error.strerror or error}"
+            ) from error
+
     def _log_of(self, name: str) -> Path:
         return self._folder.events / f"{name}.csv"
 
@@ -282,6 +296,7 @@ class Load:
             command, orderly_exit_codes = role_command(LOCUST, *LOCUST_OPTIONS), (0, LOCUST_FAILS)
         environment: Mapping[str, str] | None = None
         if role == "worker" and (own := find_queue(self._queue.kind).worker_command()):
+            self._make_log(name)
             command, environment, orderly_exit_codes = own.argv, own.environment_for(name), own.orderly_exit_codes
             document = {**document, "upgraded": self.is_upgraded}
             if self._clocks is not None:

@@ -250,7 +250,7 @@ def read_record(path: AnyPath) -> RunRecord:
 
 def parse_record(text: str, where: str) -> RunRecord:
     """Read the text of a ``run.json``. Raises `BadInputError`, which names the path ``where``, if it is invalid or has another format."""
-    with suppress(ValueError):  # then it is no JSON, which the validation says
+    with suppress(ValueError, RecursionError):  # then it is no JSON, which the validation says
         advice = "run the scenario again, or read it with the version that wrote it"
         require_format(json.loads(text), FORMAT, where, advice)
     try:

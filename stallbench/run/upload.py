@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.sealing import seal
 from stallbench.storage.address import address_errors, open_address
+from stallbench.storage.private import require_plain
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -35,8 +36,10 @@ def upload(folder: Path, target: UPath) -> None:
     """Seal the records of the run in ``folder``, copy it to ``target``, and verify that every file is there with its size.
 
     ``run.json`` is copied last: where it is, the records are complete. Raises `NotCarriedOutError` if ``target`` has another run, or if a
-    file is not there as it should be, or if the records cannot be sealed; otherwise as `address_errors` does.
+    file is not there as it should be, or if the records cannot be sealed; `UntrustedError` if there is a link in the folder; otherwise as `address_errors`
+    does.
     """
+    require_plain(folder)
     try:
         seal(folder)
     except OSError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stallbench.comparison.record import read_record_file
 from stallbench.errors import NotCarriedOutError
-from stallbench.run.folder import SOAK, RunFolder, create_folder
+from stallbench.run.folder import SOAK, SOAK_LINKS, RunFolder, create_folder
 from stallbench.soak.record import FORMAT, SoakRecord
 from stallbench.storage.atomic_file import replace_file
 
@@ -48,7 +48,7 @@ class SoakFolder:
     @property
     def current(self) -> CycleFolder:
         """The running cycle."""
-        return CycleFolder(self.path / "current")
+        return CycleFolder(self.path / SOAK_LINKS[0])
 
     def cycle(self, number: int) -> RunFolder:
         """Return the folder of a cycle."""
@@ -64,7 +64,7 @@ class SoakFolder:
             shutil.rmtree(folder.path)
         for part in (folder.events, folder.samples):
             part.mkdir(parents=True)
-        fresh = self.path / ".current"
+        fresh = self.path / SOAK_LINKS[1]
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(name_cycle(number))
         fresh.replace(self.current.path)

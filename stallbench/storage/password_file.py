@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
+
+from stallbench.storage.private import open_trusted
 
 EXTERNAL_FOLDER = "external"
 """In a run's folder: what the bench and the processes that join it tell each other."""
 PASSWORD_FILE = "password"  # noqa: S105 - a name, not a password
 
 
-def name_password_file(run: Path) -> Path:
-    """Return the path of the file in a run's folder."""
-    return run / EXTERNAL_FOLDER / PASSWORD_FILE
+def remove_password(run: Path) -> None:
+    """Remove the file from a run's folder, if it is there; raises `UntrustedError` for a link in place of the folder, `OSError`."""
+    path = run / EXTERNAL_FOLDER
+    if os.path.lexists(path):
+        with suppress(FileNotFoundError), open_trusted(path, is_shared=True) as folder:
+            folder.remove(PASSWORD_FILE)

@@ -13,7 +13,7 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +99,27 @@ class TrustedFolder:
             _require(self.trust, self.path / name, os.fstat(fd), _FILE)
             return file.read()
 
+    def replace(self, name: str, text: str, *, mode: int) -> None:
+        """Replace the content of a file in it, or make the file; a link of that name is replaced as well. Raises `OSError`; nothing is changed then.
+
+        ``mode``: of the new file, whatever the umask is; a reader never sees another one.
+        """
+        temporary = f".{name}.{os.getpid()}"
+        self.remove(temporary)  # of a process that had this id and was killed
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
+        try:
+            with os.fdopen(fd, "w") as file:
+                os.fchmod(fd, mode)
+                file.write(text)
+                file.flush()
+                os.fsync(fd)
+            os.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except BaseException as error:
+            self.remove(temporary)
+            if isinstance(error, OSError):
+                error.filename = str(self.path / name)
+            raise
+
     def remove(self, name: str) -> None:
         """Remove a file in it, if there is one."""
         try:
@@ -108,12 +129,12 @@ class TrustedFolder:
 
 
 @contextmanager
-def open_trusted(folder: Path, trust: Trust = OWN) -> Iterator[TrustedFolder]:
+def open_trusted(folder: Path, trust: Trust = OWN, *, is_shared: bool = False) -> Iterator[TrustedFolder]:
     """Open a folder for the block; raises `UntrustedError` unless it and every folder above it are trusted, `FileNotFoundError` without it.
 
-    A link to a folder is not trusted; those above it are followed.
+    A link to a folder is not trusted; those above it are followed. ``is_shared``: others may make files in it, but replace only their own.
     """
-    fd = _open_folder(folder, trust)
+    fd = _open_folder(folder, trust, is_above=is_shared)
     try:
         yield TrustedFolder(folder, trust, fd)
     finally:
@@ -165,6 +186,42 @@ def is_trusted(path: Path, trust: Trust = OWN_OR_ROOT) -> bool:
 def require_own_file(fd: int, path: Path) -> None:
     """Raise `UntrustedError` unless an open file is a file of this user, under one name only: not one to which somebody has made a link."""
     _require(OWN, path, os.fstat(fd), _FILE)
+
+
+def require_plain(folder: Path, *, ignored: Collection[Path] = ()) -> None:
+    """Raise `UntrustedError` if anything below a folder is neither a file nor a folder, or cannot be listed; none of it is followed or opened.
+
+    An archive or a repository can contain links and pipes: by the path of a link a file elsewhere is read or written, and a pipe is waited for.
+    ``ignored``: paths that may be links, because nothing is read or written by them.
+    """
+    unseen = [folder]
+    while unseen:
+        path = unseen.pop()
+        try:
+            with os.scandir(path) as entries:
+                found = list(entries)
+        except FileNotFoundError:
+            continue  # a run in progress removes folders and files
+        except OSError as error:
+            raise UntrustedError(f"{path}: {error.strerror}; expected a folder that this user can read") from error
+        for entry in found:
+            try:
+                mode = entry.stat(follow_symlinks=False).st_mode
+            except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(mode):
+                unseen.append(Path(entry.path))
+            elif not stat.S_ISREG(mode) and Path(entry.path) not in ignored:
+                kind = "a link" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"
+                raise UntrustedError(f"{entry.path}: is {kind}; expected only files and folders in {folder}: remove it")
+
+
+def require_trusted_link(link: Path) -> None:
+    """Raise `UntrustedError` if a path is a link of another user; the owner of the folder that contains it is trusted, as by the kernel, and root."""
+    found = link.lstat()
+    trust = Trust(root=True, owners=frozenset({link.absolute().parent.stat().st_uid}))
+    if stat.S_ISLNK(found.st_mode) and (objection := trust.find_objection(found, is_link=True)):
+        raise UntrustedError(f"{link}: is a link that {objection}; name the folder to which it leads")
 
 
 def find_group(name: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -19,6 +20,7 @@ from stallbench.pipeline.tables import read_table
 from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord, read_record
 from stallbench.storage.address import AnyPath
+from stallbench.storage.private import require_plain
 
 Result = Literal["pass", "fail", "unknown", "info"]
 """``unknown``: the data that the check needs are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
@@ -69,7 +71,9 @@ class RunTables:
     """A run's record and tables, each read when it is first used."""
 
     def __init__(self, folder: AnyPath) -> None:
-        """Remember the folder."""
+        """Remember the folder; raises `UntrustedError` if there is a link in it. Comparisons name the folders of their runs themselves."""
+        if isinstance(folder, Path):
+            require_plain(folder)
         self.folder = folder
         self._tables: dict[str, pd.DataFrame] = {}
 
