@@ -12,6 +12,8 @@ import pytest
 
 from stallbench import PROJECT
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_NOT_CARRIED_OUT
+from stallbench.run.folder import find_soak_folder
+from stallbench.storage.private import UntrustedError
 
 SAMPLE = PROJECT / "reports" / "sample"
 NAME = "20260101T000000Z-sent"
@@ -93,6 +95,21 @@ def test_no_command_follows_a_link_in_the_folder_of_a_study(tmp_path: Path, outs
         assert "report.html: is a link" in says(ended)
     assert ended.returncode in (EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT)
     assert (outside / "config").read_text() == "keep"
+
+
+@pytest.mark.parametrize("link", ["current", ".current"])
+def test_the_link_to_the_running_cycle_of_a_soak_is_no_reason_to_refuse_it_and_one_of_its_cycles_is(
+    tmp_path: Path, link: str
+) -> None:
+    soak = tmp_path / "soak"
+    cycle = soak / "cycles" / "000001"
+    cycle.mkdir(parents=True)
+    (soak / "soak.json").write_text("{}")
+    (soak / link).symlink_to("cycles/000001")
+    assert find_soak_folder("soak", tmp_path) == soak
+    (cycle / link).symlink_to("..")
+    with pytest.raises(UntrustedError, match=f"{cycle / link}: is a link"):
+        find_soak_folder("soak", tmp_path)
 
 
 def test_an_upload_copies_nothing_to_which_a_link_leads(sent: Path, outside: Path, tmp_path: Path) -> None:
