@@ -6,27 +6,55 @@ lets every user create in the schema ``public``.
 
 from __future__ import annotations
 
-TRUSTED_ROLES = """own_role (oid) AS (
+_HARMLESS_ROLES = (
+    "pg_monitor",
+    "pg_read_all_settings",
+    "pg_read_all_stats",
+    "pg_stat_scan_tables",
+    "pg_read_all_data",
+    "pg_checkpoint",
+    "pg_use_reserved_connections",
+    "pg_database_owner",
+)
+"""Roles of PostgreSQL itself by which a user reads more, and can change nothing."""
+
+TRUSTED_ROLES = f"""own_role (oid) AS (
   SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user
   UNION
   SELECT roleid FROM own_role JOIN pg_catalog.pg_auth_members ON member = own_role.oid
 ), author (oid) AS MATERIALIZED (
   SELECT oid FROM pg_catalog.pg_roles WHERE rolsuper OR rolname = session_user
+), privileged (oid) AS MATERIALIZED (
+  SELECT pg_roles.oid FROM own_role JOIN pg_catalog.pg_roles ON pg_roles.oid = own_role.oid
+  WHERE rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls
+  OR rolname ~ '^pg_' AND rolname NOT IN ({", ".join(f"'{role}'" for role in _HARMLESS_ROLES)})
+  OR EXISTS (SELECT FROM pg_catalog.pg_shdepend
+    WHERE refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass AND refobjid = pg_roles.oid AND deptype = 'o')
+), candidate (oid, same_as) AS (
+  SELECT oid, oid FROM own_role
+  UNION ALL SELECT datdba, datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()
+  UNION ALL SELECT pg_roles.oid, datdba FROM pg_catalog.pg_roles JOIN pg_catalog.pg_database ON datname = pg_catalog.current_database()
+  WHERE rolname = 'pg_database_owner'
 ), trusted (oid) AS MATERIALIZED (
   SELECT oid FROM author
-  UNION SELECT oid FROM own_role
-  UNION SELECT datdba FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()
-  UNION SELECT oid FROM pg_catalog.pg_roles WHERE rolname = 'pg_database_owner'
+  UNION
+  SELECT oid FROM candidate WHERE same_as IN (SELECT oid FROM author)
+  OR NOT EXISTS (SELECT FROM privileged WHERE NOT pg_catalog.pg_has_role(same_as, privileged.oid, 'MEMBER'))
 )"""
-"""Queries for ``WITH RECURSIVE``. ``author``: superusers and the session's user, whose code may be executed. ``trusted``: those, the owner of the
-database, and the roles of which the session's user is a member, whose tables may be read."""
+"""Queries for ``WITH RECURSIVE``. ``author``: superusers and the user who has logged in, whose code may be executed. ``trusted``: those, and of the owner of
+the database and the roles of which that user is a member whoever would gain nothing by his rights. Their tables may be read, although they could add code
+in the moment before: nothing keeps the owner of a table from that.
+
+Rights to gain (``privileged``): those of a superuser, of another attribute of a role, of a role of PostgreSQL that does more than read, and those of an
+owner. A reader who is a member of ``pg_monitor`` and has been granted SELECT has none."""
 
 _STRANGERS = f"""WITH RECURSIVE {TRUSTED_ROLES}, stranger (oid) AS MATERIALIZED (
   SELECT pg_roles.oid FROM pg_catalog.pg_roles JOIN pg_catalog.pg_database ON datname = pg_catalog.current_database()
   WHERE pg_roles.oid NOT IN (SELECT oid FROM trusted)
-  AND NOT pg_catalog.pg_has_role(pg_roles.oid, session_user, 'MEMBER') AND NOT pg_catalog.pg_has_role(pg_roles.oid, datdba, 'MEMBER')
+  AND NOT pg_catalog.pg_has_role(pg_roles.oid, session_user, 'MEMBER')
+  AND NOT (datdba IN (SELECT oid FROM trusted) AND pg_catalog.pg_has_role(pg_roles.oid, datdba, 'MEMBER'))
 )"""
-"""``stranger``: who is neither trusted nor can become the session's user or the owner of the database."""
+"""``stranger``: who is neither trusted nor can become the session's user or a trusted owner of the database."""
 
 STRANGERS_WHO_MAY_CREATE = f"""{_STRANGERS}, place (kind, name, owner, rights) AS (
   SELECT 'SCHEMA', pg_catalog.quote_ident(nspname), nspowner, coalesce(nspacl, pg_catalog.acldefault('n', nspowner))

@@ -25,7 +25,7 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
-_ATTACKER, _OWNER = "mallory", "operator"
+_ATTACKER, _OWNER, _READER = "mallory", "operator", "on_call"
 _TABLES = """
 CREATE TABLE tenant.procrastinate_jobs (id bigint, queue_name text, task_name text, status text, queueing_lock text, scheduled_at timestamptz,
   attempts int, worker_id bigint, args jsonb);
@@ -152,6 +152,8 @@ class HostileDatabase:
     admin: Connection
     attacker: Endpoint
     owner: Endpoint
+    reader: Endpoint
+    """Of an unprivileged user who observes, and trusts the owner of the database."""
     mark: str
 
     @property
@@ -197,10 +199,10 @@ class HostileDatabase:
         return ended.stdout
 
     def was_called(self) -> bool:
-        """Whether the attacker's function, called by the superuser, has left its trace in the server's log."""
+        """Whether the attacker's function, called by who observes, has left its trace in the server's log."""
         log = self.database.cluster.server("primary").log
         assert log is not None
-        return f"LOG:  {self.mark} {self.endpoint.user}" in log.read_text(errors="replace")
+        return any(f"LOG:  {self.mark} {user}" in log.read_text(errors="replace") for user in (self.endpoint.user, _READER))
 
     def require_harmless(self) -> None:
         """Fail if the attacker has become a superuser."""
@@ -211,8 +213,9 @@ class HostileDatabase:
 def hostile(database: TestDatabase) -> Iterator[HostileDatabase]:
     direct = database.direct
     with connect(direct, "test") as admin:
-        for name in (_ATTACKER, _OWNER):
+        for name in (_ATTACKER, _OWNER, _READER):
             admin.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+        admin.execute(f"GRANT pg_monitor TO {_READER}")
         admin.execute(f"ALTER DATABASE {direct.database} OWNER TO {_OWNER}")
         admin.execute(f"GRANT CREATE ON DATABASE {direct.database} TO {_ATTACKER}")
         as_role = {"password": type(direct.password)("secret")}
@@ -222,11 +225,12 @@ def hostile(database: TestDatabase) -> Iterator[HostileDatabase]:
                 admin,
                 direct.model_copy(update={"user": _ATTACKER, **as_role}),
                 direct.model_copy(update={"user": _OWNER, **as_role}),
+                direct.model_copy(update={"user": _READER, **as_role}),
                 f"trace {secrets.token_hex(8)}",
             )
         finally:
             admin.execute(f"ALTER DATABASE {direct.database} OWNER TO {direct.user}")
-            for name in (_ATTACKER, _OWNER):
+            for name in (_ATTACKER, _OWNER, _READER):
                 admin.execute(f"DROP OWNED BY {name} CASCADE; DROP ROLE {name}")
 
 
@@ -247,7 +251,7 @@ def test_a_superuser_who_observes_executes_no_code_of_an_unprivileged_user(hosti
 def test_no_trap_is_sprung(hostile: HostileDatabase, name: str, owner: str) -> None:
     trap = TRAPS[name]
     hostile.prepare(trap.statements, owner=owner)
-    unseen = cannot_see(look_at(hostile.endpoint))
+    unseen = cannot_see(look_at(hostile.reader if owner == _OWNER else hostile.endpoint))
     assert not hostile.was_called()
     hostile.require_harmless()
     assert "could execute code of others" in unseen
@@ -273,7 +277,7 @@ def test_tables_of_trusted_owners_with_types_of_their_own_are_counted(hostile: H
         "ADD tags tenant.state[]; CREATE INDEX ON tenant.procrastinate_jobs (lower(queue_name)) WHERE status = 'todo'",
         owner=_OWNER,
     )
-    assert "Procrastinate (tenant.procrastinate_jobs) | 1 |" in text_of(section_of(look_at(hostile.endpoint), "Queues"))
+    assert "Procrastinate (tenant.procrastinate_jobs) | 1 |" in text_of(section_of(look_at(hostile.reader), "Queues"))
 
 
 def test_a_partition_that_belongs_to_the_attacker_is_not_read(hostile: HostileDatabase) -> None:
@@ -282,9 +286,9 @@ def test_a_partition_that_belongs_to_the_attacker_is_not_read(hostile: HostileDa
         "PARTITION BY RANGE (job_id); CREATE TABLE tenant.part PARTITION OF tenant.procrastinate_events DEFAULT",
         owner=_OWNER,
     )
-    assert "could execute" not in cannot_see(look_at(hostile.endpoint))
+    assert "could execute" not in cannot_see(look_at(hostile.reader))
     hostile.admin.execute(f"ALTER TABLE tenant.part OWNER TO {_ATTACKER}; GRANT USAGE ON SCHEMA tenant TO {_ATTACKER}")
-    assert f"tenant.part belongs to {_ATTACKER}" in cannot_see(look_at(hostile.endpoint))
+    assert f"tenant.part belongs to {_ATTACKER}" in cannot_see(look_at(hostile.reader))
 
 
 def test_nothing_can_be_put_in_the_place_of_a_table_between_the_check_and_the_read(
@@ -294,9 +298,9 @@ def test_nothing_can_be_put_in_the_place_of_a_table_between_the_check_and_the_re
     read, refused = _Transaction.read, list[str]()
 
     def read_and_swap(self: _Transaction, query: str, *arguments: Any, **options: Any) -> Any:
-        """Let the owner of everything try right after the check."""
+        """Let the owner of everything try right after the last check."""
         rows = read(self, query, *arguments, **options)
-        if HAZARDS.strip() in query:
+        if HAZARDS.strip() in query and options.get("before"):
             with connect(hostile.owner, "test") as owner:
                 for name in ("procrastinate_jobs", "procrastinate_events"):
                     try:
@@ -306,13 +310,13 @@ def test_nothing_can_be_put_in_the_place_of_a_table_between_the_check_and_the_re
         return rows
 
     monkeypatch.setattr(_Transaction, "read", read_and_swap)
-    assert "Procrastinate (tenant.procrastinate_jobs) | 1 |" in text_of(section_of(look_at(hostile.endpoint), "Queues"))
+    assert "Procrastinate (tenant.procrastinate_jobs) | 1 |" in text_of(section_of(look_at(hostile.reader), "Queues"))
     assert set(refused) == {"procrastinate_jobs", "procrastinate_events"}
 
 
 @pytest.mark.parametrize("of", ["ROLE", "DATABASE"])
 def test_a_search_path_of_the_role_or_of_the_database_leads_nowhere(hostile: HostileDatabase, of: str) -> None:
-    hostile.prepare("", owner=_OWNER)
+    hostile.prepare("", owner=hostile.endpoint.user)
     name = hostile.endpoint.user if of == "ROLE" else hostile.endpoint.database
     hostile.admin.execute(f"ALTER {of} {name} SET search_path = tenant, pg_catalog")
     try:

@@ -9,7 +9,7 @@ import pytest
 from stallbench.engines import Engine, driver_of
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
-from tests.integration.observed import cannot_see, innodb_observer_of
+from tests.integration.observed import cannot_see, innodb_observer_of, section_of, text_of
 
 pytestmark = pytest.mark.integration
 
@@ -49,3 +49,19 @@ def test_a_view_in_the_place_of_a_table_is_not_read(empty_on: EmptyOn, engine: E
         execute(endpoint, "RENAME TABLE jobs TO elsewhere", _VIEW)
         assert "no table but a view" in cannot_see(observer.look(reads_everything=True))
         assert execute(endpoint, "SELECT is_used_lock('attacked')") == [(None,)]
+
+
+@pytest.mark.parametrize("engine", ["ARCHIVE", "CSV", "MRG_MyISAM"])
+def test_a_table_of_a_storage_engine_without_handler_hides_no_other_queue(empty_on: EmptyOn, engine: str) -> None:
+    endpoint = empty_on("mariadb")
+    columns = ", ".join(f"{name} {kind} NOT NULL" for name, kind in (("queue", "varchar(9)"), ("payload", "text")))
+    columns += "".join(f", {name} int NOT NULL" for name in ("id", "attempts", "reserved_at", "available_at", "created_at"))
+    try:
+        execute(endpoint, f"CREATE TABLE jobs ({columns}) ENGINE={engine}")
+    except driver_of("mariadb").errors as error:
+        pytest.skip(f"the server has no such engine: {error}")
+    execute(endpoint, "CREATE TABLE mine (n int)", "INSERT INTO mine VALUES (1)")
+    with innodb_observer_of(endpoint, ("jobs", "mine")) as observer:
+        observation = observer.look(reads_everything=True)
+    assert ".`mine`) | 1 |" in text_of(section_of(observation, "Queues"))
+    assert "storage engine without HANDLER" in cannot_see(observation)

@@ -46,6 +46,7 @@ _ERRORS = {
     **dict.fromkeys(MYSQL_STATEMENT_TIMEOUT_CODES, TOO_LONG),
     "1146": DROPPED,
     "1347": "it, or a table beside it, is no table but a view, whose read could execute code of others",
+    "1031": "it, or a table beside it, is of a storage engine without HANDLER, by which alone a table is read without executing code of others",
     MYSQL_LOCK_TIMEOUT: "another session has locked the table",
 }
 
@@ -134,7 +135,7 @@ class InnoDBQueuesSubject(QueuesSubject):
         )
 
     def explain(self, error: Exception) -> str | None:
-        """Return why a count failed; none if its error is unexpected."""
+        """Return why a count failed; none if only the server's words tell."""
         return _ERRORS.get(DRIVER.code(error)) if isinstance(error, pymysql.Error) else None
 
     def _read(self, look: Look, condition: str, values: tuple[str | None, ...]) -> list[QueueTable]:

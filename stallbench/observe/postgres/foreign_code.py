@@ -5,15 +5,18 @@ who reads. So `stallbench observe` reads a table by itself only if no such code 
 and each table that inherits from it:
 
 - it is an ordinary or a partitioned table, and so is each partition;
-- its owner, and that of its schema, who could put something else in its place, is *trusted*: a superuser, the owner of the database, the user
-  that observes, or a role of which that user is a member;
+- its owner, and that of its schema, who could put something else in its place, is *trusted*: a superuser, the user that observes, or the owner of the
+  database or a role of which that user is a member, if the rights of who observes would give him nothing (`stallbench.engines.postgres_trust`);
+- they are at most `MOST_MEMBERS`, because each is locked;
 - it has no rules, and what its indexes, constraints, policies, extended statistics, virtual columns and partition keys call is in ``pg_catalog``, or
   belongs to a superuser (like the functions of an extension) or to the observing user, who execute nothing that they could not execute anyway;
 - its columns are of types of ``pg_catalog``, of a superuser's, of the observing user's, or of enumerated types, domains and arrays of a trusted owner,
   which have no code of their own; and no cast from or to them calls anybody else's function.
 
-The catalog is read while the table is locked (ACCESS SHARE), so it cannot be dropped, renamed or altered before the read. Its owner alone can still add
-an index in between; that owner is trusted. Operator classes and access methods are not looked at: only a superuser can create them.
+The catalog is read before the table is locked, so that no lock is taken on tables of others, and again while it is locked (ACCESS SHARE): then it cannot
+be dropped, renamed or altered before the read. Its owner alone can still add an index, a policy or a partition, because ACCESS SHARE does not conflict
+with that, and whoever only reads may take no stronger lock. So that owner must be one who gains nothing by it. Operator classes and access methods are
+not looked at: only a superuser can create them.
 """
 
 from __future__ import annotations
@@ -25,12 +28,17 @@ from typing import Any
 from stallbench.engines.postgres_trust import TRUSTED_ROLES
 
 MOST_NAMED = 2
+MOST_MEMBERS = 1000
+"""Of partitions and tables that inherit. A server has room for 6400 locks by default."""
 HAZARDS = f"""
-WITH RECURSIVE {TRUSTED_ROLES}, member (oid) AS (
-  SELECT pg_class.oid FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+WITH RECURSIVE {TRUSTED_ROLES}, reached (oid, owner) AS (
+  SELECT pg_class.oid, relowner FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
   WHERE nspname = %(schema)s::pg_catalog.text AND relname = ANY(%(names)s::pg_catalog.text[])
   UNION
-  SELECT inhrelid FROM member JOIN pg_catalog.pg_inherits ON inhparent = member.oid
+  SELECT pg_class.oid, relowner FROM reached JOIN pg_catalog.pg_inherits ON inhparent = reached.oid
+  JOIN pg_catalog.pg_class ON pg_class.oid = inhrelid WHERE owner IN (SELECT oid FROM trusted)
+), member (oid) AS MATERIALIZED (
+  SELECT oid FROM reached LIMIT {MOST_MEMBERS + 1}
 ), object (about, classid, objid) AS (
   SELECT oid, 'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid, oid FROM member
   UNION ALL SELECT indrelid, 'pg_catalog.pg_class'::pg_catalog.regclass, indexrelid
@@ -82,6 +90,8 @@ SELECT about::pg_catalog.regclass::pg_catalog.text, what, name FROM (
     ELSE 'of kind ' || relkind::pg_catalog.text END
   FROM member JOIN pg_catalog.pg_class ON pg_class.oid = member.oid WHERE relkind NOT IN ('r', 'p')
   UNION ALL
+  SELECT (SELECT oid FROM member LIMIT 1), 'number', '' FROM member HAVING pg_catalog.count(*) > {MOST_MEMBERS}
+  UNION ALL
   SELECT ev_class, 'rule', rulename FROM member JOIN pg_catalog.pg_rewrite ON ev_class = member.oid
   JOIN pg_catalog.pg_class ON pg_class.oid = ev_class AND relkind IN ('r', 'p')
   UNION ALL
@@ -109,6 +119,7 @@ _REASONS = {
     "owner": "{table} belongs to {name}",
     "schema": "the schema of {table} belongs to {name}",
     "kind": "{table} is {name}",
+    "number": f"{{table}} has more than {MOST_MEMBERS} partitions or tables that inherit from it, too many to look at",
     "rule": "{table} has the rule {name}",
     "type": "a column of {table} has the type {name}",
     "function": "{table} uses the function {name}",

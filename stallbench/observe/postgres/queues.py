@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import psycopg
 
-from stallbench.engines import loaded_errors
+from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import BadInputError
 from stallbench.observe.formatting import format_age, format_plural
 from stallbench.observe.observer import ForeignCodeError
@@ -162,13 +162,15 @@ class QueuesSubject(Subject):
         return count_jobs(look.server, table)
 
     def explain(self, error: Exception) -> str | None:
-        """Return why a count failed, `REFUSED` or `TOO_LONG` among others; none if its error is unexpected."""
+        """Return why a count failed, `REFUSED` or `TOO_LONG` among others; none if only the server's words tell."""
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
             return FILTERED if error.diag.source_function == _CHECKS_POLICIES else REFUSED
         if isinstance(error, psycopg.errors.QueryCanceled):
             return TOO_LONG
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return "another session has locked the table (ACCESS EXCLUSIVE)"
+        if isinstance(error, psycopg.errors.OutOfMemory):
+            return "the server has no room for the locks of its partitions (max_locks_per_transaction)"
         return DROPPED if isinstance(error, psycopg.errors.UndefinedTable) else None
 
     def _search(self, look: Look) -> None:
@@ -195,10 +197,7 @@ class QueuesSubject(Subject):
                 remedy=f"--table {shlex.quote(table.name)}   (accepts that)",
             )
         except loaded_errors() as error:
-            explained = self.explain(error)
-            if explained is None:
-                raise
-            why_not = explained
+            why_not = self.explain(error) or f"the server refuses it: {describe_error(error)}"
         if why_not == TOO_LONG:
             self._not_before_s[table.name] = look.at_s + TRY_AGAIN_S
         if why_not == DROPPED:

@@ -248,25 +248,26 @@ class ReadOnlySession:
         return f"did not answer within {ANSWER_TIMEOUT_S:g} s"
 
     def _read_tables(self, transaction: _Transaction, query: str, values: Any, timeout_ms: int, tables: ReadTables) -> Rows:
-        """Lock the tables, look whose code their read would execute, and read them while they are locked."""
+        """Look whose code the tables' read would execute, lock them, look again, and read them while they are locked."""
+        risk = self._find_risk(transaction, tables)
         try:
-            found = transaction.read(
-                mark(HAZARDS),
-                {"schema": tables.schema, "names": list(tables.names)},
-                STATEMENT_TIMEOUT_MS,
-                before=mark(_LOCK.format(tables=", ".join(tables.written))),
-            )
+            risk = self._find_risk(transaction, tables, before=mark(_LOCK.format(tables=", ".join(tables.written)))) or risk
         except psycopg.errors.WrongObjectType as error:  # neither a table nor a view
             raise ForeignCodeError(DRIVER.describe(error)) from error
-        risk = describe_hazards(found.rows)
-        if risk and not tables.is_risk_accepted:
-            raise ForeignCodeError(risk)
         if risk and self.is_pooled:
             raise ForeignCodeError(
                 f"{risk}; through a pooler --table does not change that: what such code leaves in the session would stay in the pool"
             )
         transaction.leaves_state = bool(risk)
         return transaction.read(query, values, timeout_ms)._replace(risk=risk)
+
+    def _find_risk(self, transaction: _Transaction, tables: ReadTables, *, before: str = "") -> str:
+        """Return what of others a read would execute; raises `ForeignCodeError` if the user did not accept that."""
+        values = {"schema": tables.schema, "names": list(tables.names)}
+        risk = describe_hazards(transaction.read(mark(HAZARDS), values, STATEMENT_TIMEOUT_MS, before=before).rows)
+        if risk and not tables.is_risk_accepted:
+            raise ForeignCodeError(risk)
+        return risk
 
     @contextmanager
     def _transaction(self) -> Iterator[_Transaction]:
