@@ -7,6 +7,7 @@ recognises what a killed run left behind. Objects that are not listed are never 
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,9 +74,11 @@ class ServerAdapter(ABC):
 
     engines: ClassVar[frozenset[str]]
 
-    def __init__(self, name: str, endpoint: Endpoint) -> None:
-        """Connect; raises `NotCarriedOutError` if the server refuses."""
+    def __init__(self, name: str, endpoint: Endpoint, list_key: str = "") -> None:
+        """Connect; raises `NotCarriedOutError` if the server refuses. ``list_key``: of the list that the run has begun; without it, of a new one."""
         self.name = name
+        self.list_key = list_key or secrets.token_hex(32)
+        """A secret of the run, by which it knows its own entries in `OBJECTS_TABLE` if the server cannot say who wrote them."""
         self.endpoint = endpoint
         self.driver = driver_of(endpoint.engine)
         try:

@@ -63,6 +63,8 @@ class CleanupEntries(BaseModel):
     settings: list[ChangedSetting] = []
     database: tuple[str, Endpoint] | None = None
     """Name of the server, and the database that is the bench's for the run."""
+    list_key: str = ""
+    """See `ServerAdapter.list_key`; of that database."""
     sets: tuple[str, Endpoint] | None = None
     """Kind of the queue, and the Aerospike namespace and prefix of the run's sets."""
     toxiproxy: tuple[str, int] | None = None
@@ -96,9 +98,10 @@ class CleanupJournal:
         )
         self._write()
 
-    def record_database(self, server: str, endpoint: Endpoint) -> None:
-        """Record the database in which the queue will be."""
+    def record_database(self, server: str, endpoint: Endpoint, list_key: str) -> None:
+        """Record the database in which the queue will be, and the key of the list of what the run creates there."""
         self._entries.database = (server, endpoint)
+        self._entries.list_key = list_key
         self._write()
 
     def record_sets(self, queue: str, endpoint: Endpoint) -> None:
@@ -179,7 +182,7 @@ def _carry_out(folder: TrustedFolder) -> Cleanup:
     if entries.database:
         server, endpoint = entries.database
         try:
-            with open_adapter(server, endpoint) as adapter:
+            with open_adapter(server, endpoint, entries.list_key) as adapter:
                 remaining += adapter.empty_database()
                 others = adapter.describe_others()
         except Exception as error:  # noqa: BLE001 - any driver's; the other entries are still to be undone

@@ -36,9 +36,9 @@ def find_adapters() -> dict[str, type[ServerAdapter]]:
 
 
 @contextmanager
-def open_adapter(server: str, endpoint: Endpoint) -> Iterator[ServerAdapter]:
-    """Connect an adapter to ``endpoint`` for as long as the block lasts; raises as `ServerAdapter` does."""
-    adapter = find_adapters()[endpoint.engine](server, endpoint)
+def open_adapter(server: str, endpoint: Endpoint, list_key: str = "") -> Iterator[ServerAdapter]:
+    """Connect an adapter to ``endpoint`` for as long as the block lasts; arguments and errors are those of `ServerAdapter`."""
+    adapter = find_adapters()[endpoint.engine](server, endpoint, list_key)
     try:
         yield adapter
     finally:
@@ -55,6 +55,8 @@ class ExternalServerControl:
     settings_in_force: dict[str, str] = field(default_factory=dict)
     process: Process | None = None
     log: Path | None = None
+    list_key: str = field(default="", repr=False)
+    """See `ServerAdapter.list_key`."""
 
     def stop(self) -> None:
         """Leave it running: the bench did not start it."""
@@ -95,9 +97,11 @@ def join_cluster(
             # First the database: one that is not empty, or in use, is refused before anything on its server is changed.
             if role == "primary":
                 adapter.prepare_database()
-                journal.record_database(name, endpoint)
+                journal.record_database(name, endpoint, adapter.list_key)
             _require_settings(adapter, _wanted_settings(database, role), journal if external_servers.may_change_servers else None)
-            control = ExternalServerControl(name, endpoint, adapter.read_version(), adapter.read_settings())
+            control = ExternalServerControl(
+                name, endpoint, adapter.read_version(), adapter.read_settings(), list_key=adapter.list_key
+            )
         proxied = _put_behind_proxy(toxiproxy, name, endpoint, journal)
         proxied = proxied.model_copy(update={"prepared_statements": database.prepared_statements})
         cluster.servers.append(
@@ -120,14 +124,14 @@ def install(queue: Queue[Any], primary: Server) -> None:
     if not isinstance(primary.control, ExternalServerControl):
         queue.install()
         return
-    with open_adapter(primary.name, primary.direct) as adapter:
+    with open_adapter(primary.name, primary.direct, primary.control.list_key) as adapter:
         adapter.install(queue)
 
 
 def record_declared(server: Server, queue: type[Queue[Any]]) -> None:
     """Record again what ``queue`` declares to be its own, after its tables were changed on ``server``; only if the bench did not start that."""
     if isinstance(server.control, ExternalServerControl):
-        with open_adapter(server.name, server.direct) as adapter:
+        with open_adapter(server.name, server.direct, server.control.list_key) as adapter:
             adapter.record_declared(queue.tables, queue.creates)
 
 
@@ -139,7 +143,7 @@ def create_recorded(server: Server, connection: Any, create: Callable[[], None])
     if not isinstance(server.control, ExternalServerControl):
         create()
         return
-    with open_adapter(server.name, server.direct) as adapter:
+    with open_adapter(server.name, server.direct, server.control.list_key) as adapter:
         adapter.create_recorded(connection, create)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pymysql
@@ -27,6 +29,7 @@ _VIEWS_OF = """
 SELECT table_schema, table_name FROM information_schema.views WHERE locate(concat('`', database(), '`.', %s), view_definition) > 0
 """
 """The servers write a view's definition with the names of its databases and tables, quoted."""
+_PROOF_CHARS = hashlib.sha256().digest_size * 2
 _DROP_WITHIN_S = 10
 """How long another session's lock may delay the removal of an object."""
 
@@ -93,6 +96,41 @@ class MySQLAdapter(ServerAdapter):
     def find_objects(self) -> set[DatabaseObject]:
         """Read them from the information schema."""
         return {self.name_object(kind, name) for kind, name in self.execute(_OBJECTS, (OBJECTS_TABLE,))}
+
+    def prepare_database(self) -> None:
+        """Refuse a database with a list, of whatever run: only that run's own journal tells which of its entries are true."""
+        if self.has_objects_table():
+            raise NotCarriedOutError(
+                f"database {self.endpoint.database} on {self.name} is not empty: it has {OBJECTS_TABLE}, the list of what a run of the bench "
+                "created. The servers do not say who wrote it, so another run believes nothing in it. Wait until that run has ended, or if it was "
+                "killed, run `stallbench clean` where it ran; otherwise remove what it lists, and the table, or use another database"
+            )
+        super().prepare_database()
+
+    def begin_list(self) -> None:
+        """Create the list with a column for the proof that an entry is the bench's."""
+        self.execute(
+            f"CREATE TABLE {OBJECTS_TABLE} (kind varchar(32) NOT NULL, name varchar(2000) NOT NULL, proof char({_PROOF_CHARS}) NOT NULL)"
+        )
+
+    def record(self, objects: Iterable[DatabaseObject]) -> None:
+        """Add ``objects`` to the list, each with its proof."""
+        for each in objects:
+            values = (each.kind, each.name, self._prove(each))
+            self.execute(f"INSERT INTO {OBJECTS_TABLE} (kind, name, proof) VALUES (%s, %s, %s)", values)
+
+    def read_created_objects(self) -> set[DatabaseObject] | None:
+        """Return the entries that have the proof; whoever may write to the table could have added others."""
+        if not self.has_objects_table():
+            return None
+        rows = self.execute(f"SELECT kind, name, proof FROM {OBJECTS_TABLE}")
+        listed = ((DatabaseObject(kind, name), proof) for kind, name, proof in rows)
+        return {each for each, proof in listed if hmac.compare_digest(self._prove(each).encode(), str(proof).encode())}
+
+    def _prove(self, each: DatabaseObject) -> str:
+        """Return what only who has the key can write: it is nowhere in the database."""
+        text = f"{each.kind} {each.name}".encode("utf-8", "surrogatepass")
+        return hmac.new(self.list_key.encode(), text, hashlib.sha256).hexdigest()
 
     def has_objects_table(self) -> bool:
         """Look for it in the information schema, which knows no owner of a table."""

@@ -40,7 +40,7 @@ def test_the_file_is_for_the_bench_alone_and_can_be_used(tmp_path: Path) -> None
 def test_what_cannot_be_undone_is_described_and_kept(tmp_path: Path) -> None:
     journal = CleanupJournal(tmp_path)
     journal.record_setting("primary", NOBODY_LISTENS, "autovacuum_naptime", "1min")
-    journal.record_database("primary", NOBODY_LISTENS)
+    journal.record_database("primary", NOBODY_LISTENS, "key")
     journal.record_toxiproxy("127.0.0.1", 1)
     journal.record_cleared_proxy("primary")
     remaining = journal.clean_up().remaining
@@ -90,7 +90,7 @@ def test_what_a_dead_run_changed_on_servers_that_no_longer_exist_is_named_until_
     scratch, token = tmp_path / "stallbench-dead", uuid4().hex
     scratch.mkdir()
     (scratch / OWNER_FILE).write_text(json.dumps({"token": token, "pid": 2**22, "process_started_s": 0}))
-    CleanupJournal(scratch).record_database("primary", NOBODY_LISTENS)
+    CleanupJournal(scratch).record_database("primary", NOBODY_LISTENS, "key")
     for _ in range(2):
         still_there, kept = remove_leftovers(tmp_path / "runs")
         assert still_there.startswith("the queue's tables are still in database queues on primary: ")
