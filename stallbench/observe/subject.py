@@ -130,6 +130,8 @@ class Known:
     version: str = ""
     """As the server reports it; empty if not even the server's kind could be read."""
     is_replica: bool = False
+    shows_past: bool = False
+    """Whether it is a replica whose replay stands still or is far behind: what it shows is not so any more."""
     sees_all: bool = False
     """Whether the user may see the sessions and statements of other users."""
     up_s: float | None = None

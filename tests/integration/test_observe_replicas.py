@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.observe.observer import Observation
+from stallbench.observe.subject import Finding
 from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.scenario.database import Database
+from stallbench.servers.cluster import Cluster
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see, look_at, observer_of, section_of, text_of
 from tests.integration.observed_states import record_state
+from tests.integration.running_cluster import running_cluster
 from tests.integration.test_observe import has_come_to
 from tests.waiting import wait_for
 
@@ -30,6 +35,22 @@ def replica(database: TestDatabase) -> Endpoint:
     endpoint = database.on(database.cluster.server("replica-1"))
     wait_for(partial(has_come_to, endpoint), "the table on the replica")
     return endpoint
+
+
+@pytest.fixture
+def without_feedback(tmp_path: Path) -> Iterator[Cluster]:
+    """A primary with Que's table, and a replica that sends no feedback and waits without limit for its sessions."""
+    database = Database(
+        replicas=1,
+        hot_standby_feedback=False,
+        settings={"fsync": False, "autovacuum": False},
+        replica_settings={"max_standby_streaming_delay": -1},
+    )
+    with running_cluster(database, tmp_path) as started:
+        with opened_queue("que", {}, started.cluster.server("primary").direct, "fixture") as queue:
+            queue.install()
+        wait_for(partial(has_come_to, started.cluster.server("replica-1").direct), "the table on the replica")
+        yield started.cluster
 
 
 def test_a_replica_alone_says_that_the_primary_has_an_old_transaction_which_only_it_can_name(
@@ -85,6 +106,68 @@ def test_a_replica_whose_replay_is_paused_says_that_its_figures_are_old(
     assert finding.sentence.startswith("This replica's replay is paused; ")
     assert finding.statement == "SELECT pg_wal_replay_resume();"
     assert [one for one in look_at(replica).findings if one.about == "replay"] == []
+
+
+def test_on_a_replica_without_feedback_a_session_delays_the_replay_and_nothing_else_is_said_of_old_figures(
+    without_feedback: Cluster, open_connection: OpenConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    primary, replica = (without_feedback.server(name).direct for name in ("primary", "replica-1"))
+    monkeypatch.setattr("stallbench.observe.postgres.horizon.LONG_TRANSACTION_S", 1.0)
+    monkeypatch.setattr("stallbench.observe.postgres.horizon.OLD_REPLAY_S", 1.0)
+    monkeypatch.setattr("stallbench.observe.postgres.queues._BEHIND_S", 0.5)
+    writer, admin = open_connection(primary, "writer"), open_connection(replica, "admin")
+    writer.execute("INSERT INTO que_jobs (job_class, run_at) SELECT 'job', now() - interval '1 h' FROM generate_series(1, 100)")
+    wait_for(lambda: admin.execute("SELECT count(*) FROM que_jobs").fetchone() == (100,), "the jobs on the replica")
+    reader = open_connection(replica, "reader")
+    reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    reader.execute("SELECT count(*) FROM que_jobs")
+    writer.execute("DELETE FROM que_jobs")
+
+    def is_blocked() -> bool:
+        writer.execute("VACUUM que_jobs")
+        waits = "SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event LIKE 'RecoveryConflict%'"
+        return admin.execute(waits).fetchone() is not None
+
+    wait_for(is_blocked, "a replay that waits for the session")
+    pid = reader.info.backend_pid
+
+    def look() -> tuple[Observation, Finding] | None:
+        with observer_of(replica) as observer:
+            observation = observer.look()
+        found = [one for one in observation.findings if f"ession {pid} " in one.sentence]
+        is_old = any(one.about == "replay" for one in observation.findings)
+        return (observation, found[0]) if found and is_old else None
+
+    observation, finding = wait_for(look, "a finding about the session")
+    record_state(
+        "only a replica without hot_standby_feedback is observed, on which a long query delays the replay",
+        "that session; the jobs that seem to wait are done on the primary",
+        observation,
+    )
+    assert "delays the replay" in finding.sentence
+    assert "VACUUM cannot remove" not in finding.because
+    assert "max_standby_streaming_delay = -1" in finding.because
+    assert finding.statement == f"SELECT pg_terminate_backend({pid});"
+    assert [one for one in observation.findings if one.about == "primary" or one.subject == "queues"] == []
+    admin.execute(finding.statement.encode())
+    wait_for(lambda: admin.execute("SELECT count(*) FROM que_jobs").fetchone() == (0,), "the replay")
+
+
+def test_on_a_replica_with_feedback_a_session_holds_the_horizon_of_the_primary(
+    replica: Endpoint, open_connection: OpenConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stallbench.observe.postgres.horizon.LONG_TRANSACTION_S", 1.0)
+    reader = open_connection(replica, "reader")
+    reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    reader.execute("SELECT count(*) FROM que_jobs")
+
+    def look() -> Finding | None:
+        found = [one for one in look_at(replica).findings if f"ession {reader.info.backend_pid} " in one.sentence]
+        return found[0] if found else None
+
+    finding = wait_for(look, "a finding about the session")
+    assert "holds the horizon" in finding.sentence
+    assert finding.because.startswith("VACUUM cannot remove any row that has died since")
 
 
 def test_an_address_that_is_no_replica_is_refused_with_the_names_that_stream(database: TestDatabase, replica: Endpoint) -> None:

@@ -39,6 +39,14 @@ _FEWEST_XIDS = 10
 _MEANS = "VACUUM cannot remove any row that has died since, so every claim reads past more dead rows"
 _DEFERRED = "SELECT pg_catalog.current_setting('vacuum_defer_cleanup_age', true)::bigint"
 """None from PostgreSQL 16 on."""
+OLD_REPLAY_S = 30.0
+"""A replica that has WAL to replay, or receives none, and whose last transaction is older shows the past."""
+_REPLAY = """
+SELECT pg_catalog.pg_is_wal_replay_paused(),
+  extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact_replay_timestamp())::double precision,
+  pg_catalog.pg_last_wal_replay_lsn() < pg_catalog.pg_last_wal_receive_lsn() OR NOT EXISTS (SELECT FROM pg_catalog.pg_stat_wal_receiver),
+  pg_catalog.current_setting('hot_standby_feedback')::boolean, pg_catalog.current_setting('max_standby_streaming_delay')
+"""
 _PREPARED = """
 SELECT gid, owner, database, extract(epoch FROM pg_catalog.clock_timestamp() - prepared)::double precision FROM pg_catalog.pg_prepared_xacts
 """
@@ -51,6 +59,17 @@ class PreparedTransaction:
     owner: str
     database: str
     age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What an old snapshot does."""
+
+    verb: str = "holds the horizon"
+    """Of the oldest."""
+    verb_of_others: str = "also keeps dead rows"
+    because: str = _MEANS
+    can_be_critical: bool = True
 
 
 @dataclass(slots=True)
@@ -104,6 +123,7 @@ class HorizonSubject(Subject):
     def look(self, look: Look) -> Section:
         """Return the oldest holders, and a finding for each that holds the horizon for long."""
         replicas = look.known.replicas
+        effect = _read_effect(look)
         holders = [one for one in read_horizon(look.server, replicas, SERVER) if not _is_own(one)]
         (look.known.next_xid,) = look.server.execute(_NEXT_XID).fetchone() or (0,)
         self._history.add(look.at_s, look.known.next_xid, holders)
@@ -141,7 +161,7 @@ class HorizonSubject(Subject):
         judged = [one for one in reported if one.key not in causes]
         judged += [of_one[0] for of_one in victims.values()]
         findings = [
-            judge_holder(one, details, prepared, rank, causes.get(one.key), self._history.at_least_s(one))
+            judge_holder(one, details, prepared, rank, causes.get(one.key), self._history.at_least_s(one), effect)
             for rank, one in enumerate(judged)
         ]
         several = [of_one[0].key for of_one in victims.values() if len(of_one) > 1]
@@ -162,7 +182,7 @@ class HorizonSubject(Subject):
             for one in shown
         ]
         more = len(lasting) - len(shown)
-        on_primary = self._look_at_primary(look) if look.known.is_replica else None
+        on_primary = self._look_at_primary(look) if look.known.is_replica and not look.known.shows_past else None
         whose = "of this replica" if on_primary else "of this database"
         return Section(
             title="Who holds the horizon",
@@ -276,6 +296,25 @@ def _mention_others(finding: Finding) -> Finding:
     return replace(finding, sentence=f"{finding.sentence} Other sessions that wait keep dead rows, too.")
 
 
+def _read_effect(look: Look) -> Effect:
+    """Return what an old snapshot here does; notes whether the server is a replica that shows the past."""
+    look.known.shows_past = False
+    if not look.known.is_replica:
+        return Effect()
+    ((is_paused, delay_s, lacks_wal, has_feedback, max_delay),) = look.server.execute(_REPLAY).fetchall()
+    look.known.shows_past = bool(is_paused) or (bool(lacks_wal) and (delay_s or 0.0) >= OLD_REPLAY_S)
+    if has_feedback:
+        return Effect()
+    until = "until it ends" if max_delay == "-1" else "for so long, and then cancels its statement"
+    return Effect(
+        verb="delays the replay on this replica if it needs what the primary removes",
+        verb_of_others="also delays the replay",
+        because=f"this replica sends no feedback (hot_standby_feedback = off), so vacuums of the primary go on; when the replay comes to rows that "
+        f"they have removed, and that this session may still read, it waits {until} (max_standby_streaming_delay = {max_delay})",
+        can_be_critical=False,
+    )
+
+
 def _read_deferral(look: Look, oldest_xids: int) -> OldestHolder | None:
     """Return the setting that keeps dead rows for a number of transactions; none if it is 0. ``oldest_xids``: age of the oldest holder.
 
@@ -349,18 +388,22 @@ def judge_holder(
     rank: int,
     cause: Cause | None = None,
     seen_s: float = 0.0,
+    effect: Effect | None = None,
 ) -> Finding:
     """Return what a holder means, and how to end it. ``rank``: 0 for the oldest. ``details`` and ``prepared``: by the holder's key.
 
     ``cause``: for whom it waits, if it does; that is to be ended, and not the holder. ``seen_s``: for how long it was seen, which is said if the server
     hides its age.
     """
-    is_urgent = rank == 0 and ((holder.age_s or 0) >= VERY_LONG_TRANSACTION_S or holder.age_xids >= MANY_XIDS)
+    effect = effect or Effect()
+    is_urgent = (
+        effect.can_be_critical and rank == 0 and ((holder.age_s or 0) >= VERY_LONG_TRANSACTION_S or holder.age_xids >= MANY_XIDS)
+    )
     severity = Severity.CRITICAL if is_urgent else Severity.WARNING if _is_long(holder) else Severity.NOTE
     since = f" for {format_age(holder.age_s)}, since {format_since(holder.age_s)}" if holder.age_s is not None else ""
     if not since and (at_least := _at_least(seen_s)):
         since = f" for {at_least}"
-    verb = "holds the horizon" if rank == 0 else "also keeps dead rows"
+    verb = effect.verb if rank == 0 else effect.verb_of_others
     session = details.get(holder.key)
     doing = f" It is {session.doing}." if session and session.doing else ""
     if _is_elsewhere(holder):
@@ -380,7 +423,7 @@ def judge_holder(
         subject=HorizonSubject.name,
         about=holder.key,
         sentence=f"{named[0].upper()}{named[1:]} {verb}{since} ({format_plural(holder.age_xids, 'transaction')} ago).{doing}",
-        because=_MEANS if rank == 0 else "",
+        because=effect.because if rank == 0 else "",
         statement=statement,
         where=where,
         caution=caution,

@@ -99,7 +99,7 @@ class QueuesSubject(Subject):
             counts = all_counts[table.title] = self._count(look, table)
             rows[table.name] = list_figures(table, counts, self._describe_change(look, table, counts))
             lines[table.name] = summarize(table, counts, self._describe_change(look, table, counts))
-            findings += [*_judge(table, counts), *_name_risk(look, table, counts)]
+            findings += [*(() if look.known.shows_past else _judge(table, counts)), *_name_risk(look, table, counts)]
             if counts.why_not:
                 unseen.append(_explain(look, table, counts))
             self._last[table.name] = (look.at_s, counts)

@@ -108,6 +108,16 @@ class ReplicationSubject(Subject):
                     caution="lets it continue: ask first whether somebody has paused it on purpose",
                 )
             )
+        elif look.known.shows_past:
+            findings.append(
+                Finding(
+                    severity=Severity.WARNING,
+                    subject=self.name,
+                    about="replay",
+                    sentence=f"This replica's replay is behind: the last transaction that it shows is {format_age(delay_s)} old.",
+                    because="jobs that seem to wait here may be done on the primary",
+                )
+            )
         sentence = (
             f"This server is a replica: {state}, last replayed transaction {format_age(delay_s)} old, hot_standby_feedback {feedback}, "
             f"{format_plural(conflicts or 0, 'query', 'queries')} cancelled by recovery."
