@@ -22,8 +22,8 @@ from stallbench.visible_text import make_visible
 from stallbench.waiting import wait_until
 
 _IN_FORCE_S = 5.0
-_DROP_WITHIN = "10s"
-"""How long another session's lock may delay the removal of an object."""
+_LOCKED_WITHIN = "10s"
+"""How long another session's lock may delay a statement."""
 _HARMLESS_EXTENSIONS = ("plpgsql", "pg_stat_statements")
 """Extensions that an empty database may have: they hold no data of a user, and the bench reads one of them."""
 
@@ -85,16 +85,32 @@ class PostgresAdapter(ServerAdapter):
     engines = frozenset({"postgres"})
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Execute it where names and operators can be PostgreSQL's own only, so an object needs its schema."""
-        with self._without_foreign_names() as connection:
+        """Execute it where names and operators can be PostgreSQL's own only, so an object needs its schema.
+
+        Raises `NotCarriedOutError` if it waits too long for a lock.
+        """
+        with self._locked_in_time(), self._without_foreign_names() as connection:
             cursor = connection.execute(statement, values or None)
             return list(cursor.fetchall()) if cursor.description else []
 
     @contextmanager
+    def _locked_in_time(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.errors.LockNotAvailable as error:
+            raise NotCarriedOutError(
+                f"{self.name} waits for a lock that another session holds in database {self.endpoint.database}, for longer than {_LOCKED_WITHIN}; "
+                "`stallbench observe` shows who holds it"
+            ) from error
+
+    @contextmanager
     def _without_foreign_names(self) -> Iterator[Connection]:
-        """A transaction in which names without a schema are found in ``pg_catalog`` alone; nothing of that stays in the session of a pooler."""
+        """A transaction in which names without a schema are found in ``pg_catalog`` alone, and locks are not waited for without end.
+
+        Nothing of that stays in the session of a pooler.
+        """
         with self.connection.transaction():
-            self.connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
+            self.connection.execute(f"SET LOCAL search_path = pg_catalog, pg_temp; SET LOCAL lock_timeout = '{_LOCKED_WITHIN}'")
             yield self.connection
 
     def read_version(self) -> str:
@@ -181,7 +197,7 @@ class PostgresAdapter(ServerAdapter):
 
     def find_objects(self) -> set[DatabaseObject]:
         """Read them from the catalogue, in all schemas except PostgreSQL's own; without what belongs to extensions."""
-        with self._without_foreign_names() as connection:
+        with self._locked_in_time(), self._without_foreign_names() as connection:
             return find_objects(connection)
 
     def require_no_other_creators(self) -> None:
@@ -231,7 +247,6 @@ class PostgresAdapter(ServerAdapter):
     def drop(self, each: DatabaseObject) -> None:
         """Drop it by RESTRICT, which is also the default."""
         with self._without_foreign_names() as connection:
-            connection.execute(f"SET LOCAL lock_timeout = '{_DROP_WITHIN}'")
             connection.execute(f"{each.removal} RESTRICT" if each.removal.startswith("DROP") else each.removal)
 
     def explain(self, error: Exception) -> str:
@@ -256,6 +271,7 @@ class PostgresAdapter(ServerAdapter):
             return
         if connection.info.transaction_status != TransactionStatus.INTRANS:
             return
+        connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
         before = self.find_objects()
         seen = find_objects(connection)
         insert = f"INSERT INTO {self.objects_table} (kind, name) VALUES (%s, %s)"

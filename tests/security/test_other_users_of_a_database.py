@@ -12,7 +12,7 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import OBJECTS_TABLE
+from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject
 from stallbench.external.join import open_adapter
 from stallbench.processes.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
@@ -185,6 +185,56 @@ def test_the_list_of_the_bench_is_read_in_a_session_with_a_search_path_of_its_ow
     with open_adapter("primary", shared.endpoint) as adapter, pytest.raises(NotCarriedOutError, match="is not empty"):
         adapter.prepare_database()
     assert not shared.was_called()
+
+
+def test_what_an_installation_created_is_found_without_operators_of_its_search_path(shared: SharedServer) -> None:
+    shared.admin.execute(f"CREATE SCHEMA attack; GRANT ALL ON SCHEMA attack TO {ATTACKER}")
+    with connect(shared.attacker, "test") as attacker:
+        attacker.execute(ATTACK.format(schema="attack", mark=shared.mark))
+    with open_adapter("primary", shared.endpoint) as adapter, connect(shared.endpoint, "install") as installing:
+        adapter.begin_list()
+        installing.execute("SET search_path = attack, public")
+
+        def create() -> None:
+            installing.execute("CREATE TABLE public.it (n int)")
+
+        adapter.create_recorded(installing, create)
+        assert not shared.was_called()
+        assert adapter.empty_database() == []
+
+
+def test_a_lock_of_another_session_is_not_waited_for_without_end(shared: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stallbench.external.postgres_adapter._LOCKED_WITHIN", "200ms")
+    with open_adapter("primary", shared.endpoint) as adapter:
+        adapter.prepare_database()
+        with connect(shared.endpoint, "holder") as holder:
+            holder.execute(f"BEGIN; LOCK TABLE {adapter.objects_table}")
+            for use in (lambda: adapter.record([DatabaseObject("TABLE", "public.it")]), adapter.read_created_objects):
+                with pytest.raises(NotCarriedOutError, match="waits for a lock that another session holds"):
+                    use()
+            holder.execute("ROLLBACK")
+        assert adapter.empty_database() == []
+
+
+@pytest.mark.parametrize("is_superuser", [True, False])
+def test_the_owner_of_the_database_may_create_only_if_he_gains_nothing_by_it(shared: SharedServer, *, is_superuser: bool) -> None:
+    name = shared.endpoint.database
+    shared.admin.execute(f"ALTER DATABASE {name} OWNER TO {ATTACKER}; CREATE ROLE bench_user LOGIN PASSWORD 'secret'")
+    try:
+        shared.admin.execute(f"GRANT CREATE ON DATABASE {name} TO bench_user; GRANT CREATE, USAGE ON SCHEMA public TO bench_user")
+        with connect(shared.attacker, "test") as attacker:
+            attacker.execute(f"ALTER DATABASE {name} SET search_path = public")
+        endpoint = shared.attacker.model_copy(update={"user": "bench_user"})
+        with open_adapter("primary", shared.endpoint if is_superuser else endpoint) as adapter:
+            if is_superuser:
+                with pytest.raises(NotCarriedOutError, match=f"ALTER DATABASE {name} OWNER TO CURRENT_USER;"):
+                    adapter.prepare_database()
+            else:
+                adapter.prepare_database()
+                adapter.empty_database()
+    finally:
+        shared.admin.execute(f"ALTER DATABASE {name} OWNER TO {shared.endpoint.user}; ALTER DATABASE {name} RESET ALL")
+        shared.admin.execute("DROP OWNED BY bench_user; DROP ROLE bench_user")
 
 
 def test_a_queue_in_a_database_of_the_bench_alone_is_installed_and_removed(shared: SharedServer) -> None:
