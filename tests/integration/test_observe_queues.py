@@ -19,7 +19,9 @@ from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
-from tests.integration.observed import cannot_see, finding_about, look_at, section_of, text_of
+from tests.integration.observed import cannot_see, finding_about, look_at, observer_of, section_of, text_of
+from tests.integration.observed_states import record_state
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
@@ -124,6 +126,40 @@ def test_jobs_that_run_longer_than_the_rescue_interval_are_named(river: Endpoint
 def test_a_queue_that_is_behind_is_found_by_its_oldest_job(river: Endpoint) -> None:
     fill(river, "INSERT INTO river_job (scheduled_at) SELECT now() - n * interval '1 minute' FROM generate_series(-1, 20) AS n")
     assert "21 jobs are ready, the oldest for 20 min" in finding_about(look_at(river), "is behind").sentence
+
+
+CLAIM = (
+    "WITH job AS (SELECT id FROM own_jobs WHERE ready ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED) "
+    "UPDATE own_jobs SET ready = false FROM job WHERE own_jobs.id = job.id"
+)
+
+
+@pytest.mark.parametrize("has_index", [False, True])
+def test_claims_that_read_the_whole_table_are_found_without_pg_stat_statements(river: Endpoint, has_index: bool) -> None:
+    fill(river, "CREATE TABLE own_jobs AS SELECT id, true AS ready FROM generate_series(1, 200000) AS id")
+    if has_index:
+        fill(river, "CREATE UNIQUE INDEX ON own_jobs (id); CREATE INDEX ON own_jobs (id) WHERE ready")
+    fill(river, "ANALYZE own_jobs")
+    counted = "SELECT n_tup_upd FROM pg_stat_all_tables WHERE relname = 'own_jobs'"
+    with observer_of(river, tables=("own_jobs",)) as observer, connect(river, "test") as client:
+        observer.look()
+        with connect(river, "worker") as worker:
+            for _ in range(20):
+                worker.execute(CLAIM.encode())
+        wait_for(lambda: client.execute(counted).fetchone() == (20,), "the count of claimed jobs")
+        observation = observer.look(reads_everything=True)
+    found = [one for one in observation.findings if "was read without an index" in one.sentence]
+    record_state(
+        f"200,000 ready jobs, and a claim {'with' if has_index else 'without'} an index",
+        "nothing is wrong" if has_index else "each claim reads the whole table: an index is missing",
+        observation,
+    )
+    if has_index:
+        assert found == []
+    else:
+        (finding,) = found
+        assert "public.own_jobs was read without an index" in finding.sentence
+        assert "for each row that was changed" in finding.sentence
 
 
 def test_a_count_stops_at_its_limit_and_says_so(river: Endpoint) -> None:

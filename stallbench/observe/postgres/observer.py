@@ -26,6 +26,7 @@ from stallbench.observe.postgres.rights import RightsSubject
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.observe.postgres.statements import StatementsSubject
 from stallbench.observe.postgres.subtransactions import SubtransactionsSubject
+from stallbench.observe.postgres.table_reads import TableReadsSubject
 from stallbench.observe.postgres.tables import TablesSubject
 from stallbench.observe.postgres.wraparound import WraparoundSubject
 from stallbench.observe.subject import Look, Subject, Unseen
@@ -59,6 +60,7 @@ def make_postgres_observer(
             AutovacuumSubject(),
             TablesSubject(log),
             PendingListsSubject(),
+            TableReadsSubject(),
             BlockingSubject(),
             SubtransactionsSubject(),
             OperationsSubject(),
