@@ -21,7 +21,8 @@ def web_service(*, hangs_up: bool) -> Iterator[str]:
         def hang_up() -> None:
             with suppress(OSError):
                 while True:
-                    listener.accept()[0].close()
+                    with listener.accept()[0] as connection:
+                        connection.recv(65_536)  # what is not read makes the end of the connection a reset, as of a database's
 
         threading.Thread(target=hang_up, daemon=True).start()
         yield address

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import suppress
 
 import psutil
-from pyspark import SparkContext
 
-from stallbench.pipeline.session import open_session
+from stallbench import PROJECT
 from tests.security.conftest import OtherUser
 
 _ASK = """
@@ -31,28 +32,40 @@ print(json.dumps(answers))
 """Sends Spark's message of a remote call, with a body that is no call, and prints what each port answers."""
 
 
-def listening_ports() -> dict[int, str]:
-    """Return the addresses of Spark's Java and of this process, which starts it, by port. Servers of other tests may be its children, too."""
-    gateway = SparkContext._gateway
-    assert gateway is not None
+_OPEN = """
+import sys
+from stallbench.pipeline.session import open_session
+with open_session("local[1]", settings={} if sys.argv[1] == "authenticate" else {"spark.authenticate": "false"}):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
+"""Opens a session of Spark until its input ends. It needs a process of its own: there is one session in each, and other tests may have one."""
+
+
+def listening_ports(process: psutil.Process) -> dict[int, str]:
+    """Return the addresses of a process and its children, by port."""
     return {
         connection.laddr.port: connection.laddr.ip
-        for process in (psutil.Process(), psutil.Process(gateway.proc.pid))
-        for connection in process.net_connections("tcp")
+        for each in (process, *process.children(recursive=True))
+        for connection in each.net_connections("tcp")
         if connection.status == psutil.CONN_LISTEN
     }
 
 
 def ask_spark(other_user: OtherUser, *, authenticate: bool) -> dict[str, str]:
-    settings = {} if authenticate else {"spark.authenticate": "false"}
-    with open_session("local[1]", settings=settings):
-        ports = listening_ports()
+    command = [sys.executable, "-c", _OPEN, "authenticate" if authenticate else "trust"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT) as session:
+        assert session.stdout is not None
+        assert session.stdout.readline() == "open\n"
+        spark = psutil.Process(session.pid)
+        ports = listening_ports(spark)
         assert ports
         assert set(ports.values()) <= {"127.0.0.1", "::ffff:127.0.0.1"}, ports
-        for each in psutil.Process().children(recursive=True):
-            with suppress(psutil.ZombieProcess):  # of a session that has ended
+        for each in spark.children(recursive=True):
+            with suppress(psutil.ZombieProcess):  # of the program that put Java's command together
                 assert "authenticate.secret" not in " ".join(each.cmdline())
         ended = other_user.run(["/usr/bin/python3", "-c", _ASK], standard_input=json.dumps(list(ports)))
+        session.communicate()
         assert ended.returncode == 0, ended.stderr
         return dict(json.loads(ended.stdout))
 

@@ -60,7 +60,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     example = PROJECT / "examples" / "first-project"
     shutil.copytree(example, folder / "bench", ignore=shutil.ignore_patterns("__pycache__"))
     for file in example.iterdir():
-        shutil.copy(file, folder)
+        if file.is_file():  # and no folder of bytecode
+            shutil.copy(file, folder)
     (folder / "app").mkdir()
     for suffix in ("py", "sql"):
         shutil.copy(example / f"my_queue.{suffix}", folder / "app" / f"queue.{suffix}")

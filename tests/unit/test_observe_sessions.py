@@ -46,6 +46,10 @@ class FarConnection:
 
     info = pgconn
 
+    def parameter_status(self, name: str) -> str | None:
+        """A server in UTF-8."""
+        return {"server_encoding": "UTF8"}.get(name)
+
     def exec_(self, command: bytes) -> None:
         self.clock_s += ROUND_TRIP_S
         if error := self._fails():
