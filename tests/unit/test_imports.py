@@ -118,6 +118,7 @@ ROOT_PACKAGES = {
         "stallbench.scenario.locust_bounds",
         "stallbench.scenario.model",
         "stallbench.storage.private",
+        "stallbench.storage.atomic_file",
     },
     "schedulers": LIBRARY_OF_PROCESSES,
     "longrunners": LIBRARY_OF_PROCESSES | {"stallbench.injection.longrunner_issue", "stallbench.injection.record"},

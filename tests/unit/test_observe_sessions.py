@@ -46,6 +46,8 @@ class FarConnection:
 
     info = pgconn
 
+    server_version = 15_00_08
+
     def parameter_status(self, name: str) -> str | None:
         """A server in UTF-8."""
         return {"server_encoding": "UTF8"}.get(name)
