@@ -46,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     What tests write to their own folders (``tmp_path``) stays on the disk, where it can be looked at afterwards. Who sets ``TMPDIR`` decides.
     """
     if hasattr(config, "workerinput") or "TMPDIR" in os.environ:
+        tempfile.gettempdir()  # asked once, before a test changes the environment
         return
     if not (_MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _NEEDED_BYTES):
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -74,12 +75,16 @@ def test_the_records_of_a_run_on_a_user_s_aerospike_are_removed_or_their_sets_na
 
 
 @pytest.mark.parametrize("of", ["spark", "pipeline", "observe", "profile", "torture"])
-def test_the_temporary_folder_of_a_process_that_has_ended_is_removed(tmp_path: Path, of: str) -> None:
+def test_the_temporary_folder_of_a_process_that_has_ended_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     make = f"import os, tempfile; print(tempfile.mkdtemp(prefix=f'stallbench-{of}-{{os.getpid()}}-'))"
-    ended = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", make], capture_output=True, text=True, check=True, env=environment)
     left = Path(ended.stdout.strip())
     assert left.exists()
-    assert f"removed {left} of a process that is dead" in remove_leftovers(tmp_path)
+    assert f"removed {left} of a process that is dead" in remove_leftovers(tmp_path / "runs")
     assert not left.exists()
 
 
