@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-import pandas as pd
-
 from benchmarks.processor_time import take_snapshot
 from stallbench.collectors.own_cost import NAME as OWN_COST
 from stallbench.processes.process import Process
@@ -20,8 +18,7 @@ from stallbench.queues import find_queues
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.records.reading import read_events
-from stallbench.records.samples import SAMPLE_COLUMNS
+from stallbench.records.reading import read_events, read_sample_frame
 from stallbench.servers.cluster import Server
 
 MEASURED_S = 10.0
@@ -117,10 +114,7 @@ def start_collectors(processes: Supervisor, server: Server, run: Path, queue: st
 
 def _read_cost_of_collectors(run: Path, between_ns: tuple[int, int]) -> dict[str, float]:
     """Return how many milliseconds each collector needed for a second."""
-    path = run / "samples" / f"{OWN_COST}.csv"
-    if not path.exists():
-        return {}
-    table = pd.read_csv(path, names=list(SAMPLE_COLUMNS))
+    table = read_sample_frame(run / "samples" / f"{OWN_COST}.csv")
     inside = table[(table["metric"] == "sample_ms") & table["t_ns"].between(*between_ns)]
-    total_ms = inside.groupby("subject")["value"].sum() / ((between_ns[1] - between_ns[0]) / NS_PER_S)
+    total_ms = inside.groupby("subject")["number"].sum() / ((between_ns[1] - between_ns[0]) / NS_PER_S)
     return {str(name): float(value) for name, value in total_ms.sort_values(ascending=False).items()}
