@@ -23,6 +23,7 @@ from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.postgres.replicas import ReplicasSubject
 from stallbench.observe.postgres.replication import ReplicationSubject
 from stallbench.observe.postgres.rights import RightsSubject
+from stallbench.observe.postgres.rollbacks import RollbacksSubject
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.observe.postgres.statements import StatementsSubject
 from stallbench.observe.postgres.subtransactions import SubtransactionsSubject
@@ -66,6 +67,7 @@ def make_postgres_observer(
             OperationsSubject(),
             NotificationsSubject(),
             StatementsSubject(),
+            RollbacksSubject(),
             ReplicationSubject(),
             ConnectionsSubject(),
             WraparoundSubject(),

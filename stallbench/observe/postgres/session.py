@@ -176,6 +176,8 @@ class ReadOnlySession:
         self.is_pooled = False
         """Whether the connection leads through a pooler."""
         self._connection: Connection
+        self.rolled_back = 0
+        """How many transactions it has rolled back: every query is one."""
         self._has_given_up = False
         self._server_time = ServerTime()
         self._connect()
@@ -276,6 +278,7 @@ class ReadOnlySession:
         try:
             yield transaction
         finally:
+            self.rolled_back += 1
             transaction.roll_back()
             if transaction.leaves_state:
                 self.close()
