@@ -19,10 +19,7 @@ from typing import Any, Literal
 import psutil
 from pydantic import BaseModel, Field, ValidationError
 
-from stallbench.comparison.record import FORMAT as COMPARISON_FORMAT
-from stallbench.comparison.record import ComparisonRecord, parse_record_file
 from stallbench.errors import BadInputError
-from stallbench.limit.record import FORMAT as LIMIT_FORMAT
 from stallbench.processes.reaper import (
     OWNER_FILE,
     SCRATCH_PREFIX,
@@ -35,10 +32,13 @@ from stallbench.processes.reaper import (
 )
 from stallbench.run.folder import COMPARISON, LIMIT, SOAK
 from stallbench.run.record import BenchRecord, parse_record
-from stallbench.soak.record import FORMAT as SOAK_FORMAT
-from stallbench.soak.record import SoakRecord
 from stallbench.storage.password_file import remove_password
 from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
+from stallbench.studies.comparison.record import FORMAT as COMPARISON_FORMAT
+from stallbench.studies.comparison.record import ComparisonRecord, parse_record_file
+from stallbench.studies.limit.record import FORMAT as LIMIT_FORMAT
+from stallbench.studies.soak.record import FORMAT as SOAK_FORMAT
+from stallbench.studies.soak.record import SoakRecord
 
 _NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
 """A temporary folder without servers, with the id of the process that made it, see `stallbench.processes.reaper.name_temporary`."""

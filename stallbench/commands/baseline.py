@@ -41,7 +41,7 @@ def baseline(
         stallbench baseline baseline.json latest --output baseline.json
     """
     from stallbench.regression.baseline_file import write_baseline
-    from stallbench.regression.collection import collect_baseline
+    from stallbench.studies.baseline_collection import collect_baseline
 
     if output is not None:
         require_writable("--output", output)

@@ -27,7 +27,7 @@ from stallbench.run.folder import COMPARISON, RUNS, find_comparison_folder
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:
-    from stallbench.comparison.plan import Load
+    from stallbench.studies.comparison.plan import Load
 
 
 def compare(
@@ -120,8 +120,8 @@ def compare(
         _continue_and_exit(continue_, repeat, runs)
     if scenario is None:
         raise BadInputError("compare needs a SCENARIO, like longtx; only --table and --continue work without one")
-    from stallbench.comparison.comparison import carry_out_runs
-    from stallbench.comparison.plan import make_plan
+    from stallbench.studies.comparison.comparison import carry_out_runs
+    from stallbench.studies.comparison.plan import make_plan
 
     compared = find_against(against, tolerance, runs)
     plan = make_plan(
@@ -140,7 +140,7 @@ def compare(
 
 
 def _read_load(text: str) -> Load:
-    from stallbench.comparison.plan import Load
+    from stallbench.studies.comparison.plan import Load
 
     if text not in get_args(Load):
         raise BadInputError(f"--load {text}: must be {' or '.join(get_args(Load))}")
@@ -154,8 +154,8 @@ def _require_no_options(why: str, options: Mapping[str, object]) -> None:
 
 
 def _continue_and_exit(name: str, rounds: int, runs: Path) -> NoReturn:
-    from stallbench.comparison.comparison import continue_runs
-    from stallbench.comparison.record import ComparisonFolder
+    from stallbench.studies.comparison.comparison import continue_runs
+    from stallbench.studies.comparison.record import ComparisonFolder
 
     folder = find_comparison_folder(name, runs)
     if folder is None:
@@ -167,7 +167,7 @@ def _continue_and_exit(name: str, rounds: int, runs: Path) -> NoReturn:
 
 
 def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:
-    from stallbench.comparison.mitigations import PAGES, write_tables
+    from stallbench.studies.comparison.mitigations import PAGES, write_tables
 
     require_clone(" and ".join(f"docs/{page.name}" for page in PAGES))
     for sentence in write_tables(runs, scenario):

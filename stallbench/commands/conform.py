@@ -49,15 +49,15 @@ def conform(
         stallbench conform library:path/to/folder --junit conformance.xml
         stallbench conform laravel --set database.engine=mariadb --no-crash-points
     """
-    from stallbench.conformance.conformance import plan_conformance, try_promises
-    from stallbench.conformance.outcome import (
+    from stallbench.run.view import RunView
+    from stallbench.studies.torture.conformance import plan_conformance, try_promises
+    from stallbench.studies.torture.promise_outcome import (
         PromiseOutcome,
         decide,
         describe_outcome,
         describe_promise,
         write_junit,
     )
-    from stallbench.run.view import RunView
 
     if junit is not None:
         require_writable("--junit", junit)

@@ -77,9 +77,9 @@ def move_run(folder: Path, runs: UPath) -> bool:
 
 def conclude_comparison_and_exit(path: Path) -> NoReturn:
     """Make the report of a comparison, print its ranking, and exit with its code, or with that of a failed verdict against its baseline."""
-    from stallbench.comparison.conclusion import conclude_comparison
-    from stallbench.comparison.record import ComparisonFolder
-    from stallbench.comparison.screen import print_comparison
+    from stallbench.studies.comparison.conclusion import conclude_comparison
+    from stallbench.studies.comparison.record import ComparisonFolder
+    from stallbench.studies.comparison.screen import print_comparison
 
     record, results = conclude_comparison(ComparisonFolder(path))
     print_comparison(record, results, shorten(path / "report.html"))
@@ -88,10 +88,10 @@ def conclude_comparison_and_exit(path: Path) -> NoReturn:
 
 def conclude_soak_and_exit(path: Path) -> NoReturn:
     """Make the report of a soak, print the drifts, and exit with its code, or with that of a failed verdict against its baseline."""
-    from stallbench.comparison.regressions import describe_outcome
-    from stallbench.soak.conclusion import conclude_soak
-    from stallbench.soak.folder import SoakFolder
-    from stallbench.soak.screen import print_soak
+    from stallbench.studies.regressions import describe_outcome
+    from stallbench.studies.soak.conclusion import conclude_soak
+    from stallbench.studies.soak.folder import SoakFolder
+    from stallbench.studies.soak.screen import print_soak
 
     record, drifts, regressions, is_running = conclude_soak(SoakFolder(path))
     print_soak(record, drifts, shorten(path / "report.html"), regressions, is_running=is_running)

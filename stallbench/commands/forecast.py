@@ -47,8 +47,8 @@ def forecast(
         stallbench forecast latest
         stallbench forecast latest --rate 50 --workers 8 --work 10ms
     """
-    from stallbench.forecast.command import backtest_forecast, find_own_error, forecast_run
-    from stallbench.forecast.screen import print_backtest, print_forecast, print_own_error
+    from stallbench.studies.forecast.command import backtest_forecast, find_own_error, forecast_run
+    from stallbench.studies.forecast.screen import print_backtest, print_forecast, print_own_error
 
     folder = find_run_folder(run, runs).path
     if against is None:

@@ -81,7 +81,7 @@ def tables(runs: RunsOption = RUNS) -> None:
         stallbench compare longtx --libraries all
         stallbench libraries tables
     """
-    from stallbench.comparison.library_tables import write_tables
+    from stallbench.studies.comparison.library_tables import write_tables
 
     require_clone("docs/libraries.md")
     for sentence in write_tables(runs):

@@ -102,10 +102,10 @@ def limit(
         stallbench limit longtx --set queue.kind=library:river --set database.version=18
         stallbench limit longtx --horizon held --against limit.json
     """
-    from stallbench.limit.limit import find_limits, plan_limit
-    from stallbench.limit.probes import read_horizon
-    from stallbench.limit.screen import print_limits
-    from stallbench.limit.slo import parse_slo
+    from stallbench.studies.limit.limit import find_limits, plan_limit
+    from stallbench.studies.limit.probes import read_horizon
+    from stallbench.studies.limit.screen import print_limits
+    from stallbench.studies.limit.slo import parse_slo
 
     plan = plan_limit(
         scenario,

@@ -55,8 +55,8 @@ def matrix(
         stallbench matrix longtx --variant skip_locked --versions postgres:15,postgres:18 --repeat 5
         stallbench matrix longtx --versions postgres:14..18 --repeat 5 --against matrix.json
     """
-    from stallbench.comparison.comparison import carry_out_runs
-    from stallbench.comparison.versions import make_matrix_plan
+    from stallbench.studies.comparison.comparison import carry_out_runs
+    from stallbench.studies.comparison.versions import make_matrix_plan
 
     compared = find_against(against, tolerance, runs)
     plan = make_matrix_plan(scenario, versions=versions, variant=variant, rounds=repeat, seed=seed, overrides=set_ or [])

@@ -163,6 +163,6 @@ def _find_baseline(name: str, runs: Path) -> Baseline:
         from stallbench.regression.baseline_file import read_baseline_file
 
         return read_baseline_file(Path(name))
-    from stallbench.regression.collection import find_baseline
+    from stallbench.studies.baseline_collection import find_baseline
 
     return find_baseline(name, runs)

@@ -68,7 +68,7 @@ def soak(
         stallbench soak longtx --for 8h --against soak.json
         stallbench soak --resume 20261120T220000Z-soak-longtx
     """
-    from stallbench.soak.command import begin_or_resume, carry_out
+    from stallbench.studies.soak.command import begin_or_resume, carry_out
 
     begun = begin_or_resume(
         scenario,

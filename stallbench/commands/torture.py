@@ -43,10 +43,10 @@ def torture(
     """
     from stallbench.errors import BadInputError
     from stallbench.run.view import RunView
-    from stallbench.torture.plan import ACTIONS
-    from stallbench.torture.screen import print_torture
-    from stallbench.torture.torture import plan_torture
-    from stallbench.torture.torture import torture as carry_out
+    from stallbench.studies.torture.plan import ACTIONS
+    from stallbench.studies.torture.screen import print_torture
+    from stallbench.studies.torture.torture import plan_torture
+    from stallbench.studies.torture.torture import torture as carry_out
 
     chosen = next((each for each in ACTIONS if each == action), None)
     if action is not None and chosen is None:

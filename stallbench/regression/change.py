@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from stallbench.comparison.statistics import FEWEST_ROUNDS, Difference, adjust, find_unpaired_difference
-from stallbench.comparison.subject import Subject
 from stallbench.measures import has_direction
 from stallbench.regression.baseline_file import BaselineVariant
+from stallbench.regression.compared_metric import Subject
+from stallbench.regression.statistics import FEWEST_ROUNDS, Difference, adjust, find_unpaired_difference
 from stallbench.regression.tolerance import Allowance, Tolerance
 from stallbench.scenario.model import Scenario
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from stallbench.comparison.statistics import CONFIDENCE_LEVEL
 from stallbench.engines import ENGINES
 from stallbench.measures import MEASURES
+from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.diagnosis import (
     describe_notify_waits,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stallbench.comparison.subject import choose_subjects
 from stallbench.regression.against import Against, read_against
+from stallbench.regression.compared_metric import choose_subjects
 from stallbench.scenario.model import CONTROL
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 

@@ -14,8 +14,8 @@ import pytest
 from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.scenario.file import read_scenario
-from stallbench.torture.plan import Trial
-from stallbench.torture.torture import TorturePlan, plan_torture
+from stallbench.studies.torture.plan import Trial
+from stallbench.studies.torture.torture import TorturePlan, plan_torture
 from tests.end_to_end.conftest import Bench, RunHere
 
 pytestmark = pytest.mark.end_to_end
@@ -42,7 +42,7 @@ def test_a_broken_promise_is_shown_at_its_point_and_the_printed_command_plans_th
         plans.append(plan)
         sys.exit(0)
 
-    monkeypatch.setattr("stallbench.torture.torture.torture", end_with_the_plan)
+    monkeypatch.setattr("stallbench.studies.torture.torture.torture", end_with_the_plan)
     run_here(*printed_command(ended.stdout))
     (plan,) = plans
     (planned,) = plan.runs

@@ -14,15 +14,15 @@ from rich.console import Console
 
 from stallbench import PROJECT
 from stallbench.commands.conform import conform
-from stallbench.conformance.conformance import plan_conformance, try_promises
-from stallbench.conformance.outcome import PromiseOutcome
-from stallbench.conformance.promise import OpenQueue, QueuePromise
-from stallbench.conformance.promises import PROMISES
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.view import RunView
 from stallbench.servers.empty_databases import EmptyDatabases
+from stallbench.studies.torture.conformance import plan_conformance, try_promises
+from stallbench.studies.torture.promise import OpenQueue, QueuePromise
+from stallbench.studies.torture.promise_outcome import PromiseOutcome
+from stallbench.studies.torture.promises import PROMISES
 from stallbench.waiting import wait_until
 from tests.libraries.made_up import make_application
 from tests.waiting import PATIENCE_S
@@ -88,7 +88,7 @@ def only_some(monkeypatch: pytest.MonkeyPatch) -> None:
     some = ("a claim carries the payload", FAILS_LATER, "the age of the oldest job is known")
     promises = [each for each in PROMISES if each.name in some]
     assert len(promises) == len(some)
-    monkeypatch.setattr("stallbench.conformance.conformance.PROMISES", promises)
+    monkeypatch.setattr("stallbench.studies.torture.conformance.PROMISES", promises)
 
 
 @pytest.mark.usefixtures("only_some")
@@ -125,7 +125,7 @@ def test_a_server_that_ends_breaks_no_promise_of_the_queue(monkeypatch: pytest.M
 
     promise = QueuePromise(name="anything", why_not=lambda _: None, needs_claim=True, check=kill_the_server)
     monkeypatch.setattr(EmptyDatabases, "give", remember_and_give)
-    monkeypatch.setattr("stallbench.conformance.conformance.PROMISES", [promise])
+    monkeypatch.setattr("stallbench.studies.torture.conformance.PROMISES", [promise])
     with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
         try_operations(f"{EXAMPLE}:MyQueue", tmp_path)
 
@@ -143,7 +143,7 @@ def test_of_an_interrupted_test_the_files_have_what_was_tried_and_that_it_was_no
         QueuePromise(name=name, why_not=lambda _: None, needs_claim=True, check=check)
         for name, check in {"first": lambda _: None, "second": interrupt, "third": lambda _: None}.items()
     ]
-    monkeypatch.setattr("stallbench.conformance.conformance.PROMISES", promises)
+    monkeypatch.setattr("stallbench.studies.torture.conformance.PROMISES", promises)
     junit, runs = tmp_path / "junit.xml", tmp_path / "runs"
     with pytest.raises(type(end)):
         conform(f"{EXAMPLE}:MyQueue", seed=1, junit=junit, runs=runs)

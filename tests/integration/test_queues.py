@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from stallbench.conformance.promise import OpenQueue, QueuePromise, take_turns
-from stallbench.conformance.promises import PROMISES
 from stallbench.engines import Engine
 from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import Queue, find_queues
+from stallbench.studies.torture.promise import OpenQueue, QueuePromise, take_turns
+from stallbench.studies.torture.promises import PROMISES
 from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration

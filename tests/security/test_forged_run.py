@@ -17,14 +17,14 @@ from typer.testing import CliRunner
 
 from stallbench import PROJECT
 from stallbench.cli import app
-from stallbench.comparison.report import format_command
 from stallbench.report import make_report
 from stallbench.report.markdown import escape_markdown, format_code
 from stallbench.run.view import print_verdict
 from stallbench.scenario.command import format_run_command
 from stallbench.scenario.file import read_scenario
 from stallbench.shell_command import format_shell_command
-from stallbench.soak.plan import format_command as format_soak_command
+from stallbench.studies.comparison.report import format_command
+from stallbench.studies.soak.plan import format_command as format_soak_command
 from stallbench.verdicts import judge
 from tests.security.hidden import find_hidden
 from tests.unit.made_up_comparison import make_made_up_record

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from stallbench.comparison import comparison as compare
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
+from stallbench.studies.comparison import comparison as compare
 from stallbench.verdicts import Verdict, judge
 from tests.unit.made_up_run import make_phases, make_record, make_run
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stallbench.limit.limit import plan_limit
-from stallbench.limit.probes import Horizon, Probe
-from stallbench.limit.record import LimitPlan
-from stallbench.limit.resources import Use
-from stallbench.limit.slo import parse_slo
+from stallbench.studies.limit.limit import plan_limit
+from stallbench.studies.limit.probes import Horizon, Probe
+from stallbench.studies.limit.record import LimitPlan
+from stallbench.studies.limit.resources import Use
+from stallbench.studies.limit.slo import parse_slo
 
 
 def plan(

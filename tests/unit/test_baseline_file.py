@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 from stallbench import PROJECT
 from stallbench.cli import app
 from stallbench.commands.options import find_against
-from stallbench.comparison.plan import Load, make_plan
 from stallbench.errors import BadInputError
 from stallbench.regression.baseline_file import Kind, read_baseline_file, write_baseline
-from stallbench.regression.collection import collect_baseline, find_baseline
 from stallbench.regression.comparability import find_conditions, require_comparable, shorten_kind, with_load_of
 from stallbench.regression.tolerance import read_tolerance
 from stallbench.scenario.file import read_scenario
+from stallbench.studies.baseline_collection import collect_baseline, find_baseline
+from stallbench.studies.comparison.plan import Load, make_plan
 from tests.unit.made_up_baseline import EXPECT, LATENCY, RATE, RATIO, make_baseline, make_made_up_run
 from tests.unit.made_up_run import make_record
 

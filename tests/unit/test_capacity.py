@@ -10,9 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from stallbench.comparison.plan import make_plan
-from stallbench.comparison.record import begin_comparison
-from stallbench.comparison.report import format_command
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues import find_queue
 from stallbench.run import capacity as capacity_module
@@ -20,6 +17,9 @@ from stallbench.run.capacity import find_backlog_s, find_larger_backlog, measure
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.studies.comparison.plan import make_plan
+from stallbench.studies.comparison.record import begin_comparison
+from stallbench.studies.comparison.report import format_command
 from tests.unit.scenario_text import SMALL, find_lines, read, write
 
 SHARE = SMALL.replace("rate = 500", "capacity_share = 0.65")

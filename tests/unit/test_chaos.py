@@ -13,7 +13,7 @@ from stallbench.faults import find_faults
 from stallbench.scenario.chaos import combination_of, list_possible_faults, with_seed
 from stallbench.scenario.choices import FaultChoice
 from stallbench.scenario.model import Scenario
-from stallbench.soak.plan import format_cycle_command, require_fit_for_soak
+from stallbench.studies.soak.plan import format_cycle_command, require_fit_for_soak
 from tests.unit.scenario_text import SMALL, find_lines, read
 
 EVERY_S, DURATION_S = 20, 90

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.comparison.formatting import describe_agreement
-from stallbench.comparison.ranking import Agreement, compare_with_published, rank
+from stallbench.studies.comparison.formatting import describe_agreement
+from stallbench.studies.comparison.ranking import Agreement, compare_with_published, rank
 
 OURS = {"control": 90.0, "a": 120.0, "b": 110.0, "c": 100.0}
 

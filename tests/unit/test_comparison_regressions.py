@@ -15,18 +15,18 @@ import pytest
 from rich.console import Console
 
 from stallbench.commands.endings import conclude_comparison_and_exit
-from stallbench.comparison.conclusion import conclude_comparison
-from stallbench.comparison.record import ComparisonFolder
-from stallbench.comparison.results import Results
-from stallbench.comparison.screen import print_comparison
-from stallbench.comparison.statistics import find_unpaired_difference
-from stallbench.comparison.subject import Subject, choose_subjects
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.regression.against import Against, write_against
 from stallbench.regression.change import Question, choose_compared, find_changes
-from stallbench.regression.collection import collect_baseline
+from stallbench.regression.compared_metric import Subject, choose_subjects
+from stallbench.regression.statistics import find_unpaired_difference
 from stallbench.regression.tolerance import read_tolerance
 from stallbench.scenario.file import read_scenario
+from stallbench.studies.baseline_collection import collect_baseline
+from stallbench.studies.comparison.conclusion import conclude_comparison
+from stallbench.studies.comparison.record import ComparisonFolder
+from stallbench.studies.comparison.results import Results
+from stallbench.studies.comparison.screen import print_comparison
 from tests.unit.made_up_baseline import EXPECT, LATENCY, RATE, RATIO, make_comparison
 
 STEADY = (10.0, 10.2, 9.8, 10.1, 9.9)

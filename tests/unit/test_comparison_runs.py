@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.comparison import comparison as compare
-from stallbench.comparison.conclusion import conclude_comparison
-from stallbench.comparison.plan import Plan
-from stallbench.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.errors import NotCarriedOutError
 from stallbench.scenario.model import Scenario
+from stallbench.studies.comparison import comparison as compare
+from stallbench.studies.comparison.conclusion import conclude_comparison
+from stallbench.studies.comparison.plan import Plan
+from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from tests.unit.fake_comparison_runs import FakeRuns, raise_at
 from tests.unit.made_up_comparison import make_made_up_plan
 

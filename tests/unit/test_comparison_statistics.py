@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from stallbench.comparison.statistics import (
+from stallbench.regression.statistics import (
     FEWEST_ROUNDS,
     adjust,
     adjust_with_holm,

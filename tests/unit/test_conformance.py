@@ -10,8 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from stallbench.cli import app
-from stallbench.conformance.conformance import plan_conformance, try_crash_points
-from stallbench.conformance.outcome import (
+from stallbench.errors import BadInputError
+from stallbench.injection.crash_points import CrashPoint
+from stallbench.studies.torture.conformance import plan_conformance, try_crash_points
+from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
+from stallbench.studies.torture.plan import Trial
+from stallbench.studies.torture.promise_outcome import (
     PromiseOutcome,
     decide,
     describe_outcome,
@@ -19,12 +23,8 @@ from stallbench.conformance.outcome import (
     summarise_torture,
     write_junit,
 )
-from stallbench.conformance.worker_deaths import PHASES, summarise_verdict, write_scenario
-from stallbench.errors import BadInputError
-from stallbench.injection.crash_points import CrashPoint
-from stallbench.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
-from stallbench.torture.plan import Trial
-from stallbench.torture.torture import TorturePlan, plan_torture
+from stallbench.studies.torture.torture import TorturePlan, plan_torture
+from stallbench.studies.torture.worker_deaths import PHASES, summarise_verdict, write_scenario
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding, Result

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stallbench.forecast.command import forecast_run
-from stallbench.forecast.cost_model import find_interval
+from stallbench.studies.forecast.command import forecast_run
+from stallbench.studies.forecast.cost_model import find_interval
 from tests.unit.made_up_decline import (
     CLAIM_S,
     DEAD_TUPLE_S,

@@ -11,8 +11,8 @@ import pytest
 
 from stallbench import cli
 from stallbench.errors import BadInputError
-from stallbench.forecast.command import backtest_forecast, find_own_error
-from stallbench.forecast.screen import print_own_error
+from stallbench.studies.forecast.command import backtest_forecast, find_own_error
+from stallbench.studies.forecast.screen import print_own_error
 from tests.unit.made_up_decline import HELD_S, make_declining_run, make_seconds, when_it_saturates
 from tests.unit.made_up_run import make_record
 

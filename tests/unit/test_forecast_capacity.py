@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stallbench.forecast.capacity import CostModel, Load, find_capacity, find_limit, find_processor_share, find_throughput
+from stallbench.studies.forecast.capacity import CostModel, Load, find_capacity, find_limit, find_processor_share, find_throughput
 
 MODEL = CostModel(claim_s=0.0005, dead_tuple_s=0.1e-6, other_s=0.0004, race=0.0, race_free_s=0.0)
 LOAD = Load(rate=100, workers=4, work_s=0.01, cpus=4)

@@ -61,7 +61,6 @@ injection.context
 run.phase_end
 faults
 injection
-comparison.subject comparison.statistics
 regression
 verdicts
 scenario.chaos
@@ -73,12 +72,8 @@ run.conclusion run.view run.status
 run.run
 run.opening
 run.capacity
-comparison.saturation
-forecast
-comparison
-soak torture limit
-regression.collection
-observe conformance
+studies
+observe
 testing
 leftovers
 commands

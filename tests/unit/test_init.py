@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from stallbench.cli import app
-from stallbench.conformance.conformance import plan_conformance
-from stallbench.conformance.worker_deaths import write_scenario
 from stallbench.errors import BadInputError
 from stallbench.queues import find_queue
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.first_project import create_first_project
+from stallbench.studies.torture.conformance import plan_conformance
+from stallbench.studies.torture.worker_deaths import write_scenario
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from stallbench.queues import find_queue
 from stallbench.queues.queue import Promise
 from stallbench.run.recorder import describe_queue
 from stallbench.scenario.file import ScenarioError, read_scenario
-from stallbench.soak.plan import require_fit_for_soak
+from stallbench.studies.soak.plan import require_fit_for_soak
 from tests.libraries.made_up import APPLICATION, read_changed
 
 

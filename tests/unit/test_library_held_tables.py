@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stallbench.comparison.library_page import read_cells
-from stallbench.comparison.library_run import LibraryRun
 from stallbench.libraries import find_libraries
+from stallbench.studies.comparison.library_page import read_cells
+from stallbench.studies.comparison.library_run import LibraryRun
 from tests.unit.made_up_library_runs import (
     COMMON_CHANGES,
     HELD_CHANGES,

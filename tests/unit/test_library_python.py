@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from stallbench import PROJECT
 from stallbench.cli import app
-from stallbench.comparison.comparison import carry_out_runs
-from stallbench.comparison.plan import make_plan
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import LIBRARIES, Library, LibraryError, find_library, installation
 from stallbench.libraries.definition import read_library
 from stallbench.libraries.installation import find_missing_requirement, installation_of, is_installed, require_installed
 from stallbench.setup.python_interpreter import describe_search, find_python
+from stallbench.studies.comparison.comparison import carry_out_runs
+from stallbench.studies.comparison.plan import make_plan
 
 THE_BENCHS_OWN = sys.version_info[:2]
 
@@ -145,7 +145,7 @@ def test_a_comparison_of_all_libraries_leaves_it_out_with_one_message(
     newer: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = {name: find_library(name) for name in ("pgqueuer", "procrastinate")}
-    monkeypatch.setattr("stallbench.comparison.plan.find_libraries", lambda: {**others, str(newer.folder): newer})
+    monkeypatch.setattr("stallbench.studies.comparison.plan.find_libraries", lambda: {**others, str(newer.folder): newer})
     plan = make_plan("longtx", variants=None, libraries="all", rounds=1, seed=1, overrides=["producers.rate=1", "expect=[]"])
     assert list(plan.chosen) == ["library:pgqueuer", "library:procrastinate"]
     assert plan.left_out == {f"library:{newer.folder}": find_missing_requirement(newer)}

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from stallbench.cli import app
 from stallbench.errors import BadInputError
-from stallbench.limit.probes import PROBE, find_held_phase, make_probe_scenario, read_horizon
-from stallbench.limit.resources import UNKNOWN, find_first_exhausted, find_uses
-from stallbench.limit.search import Interval, find_interval, find_next_rate, is_contradictory
-from stallbench.limit.slo import parse_slo
 from stallbench.scenario.file import read_scenario
+from stallbench.studies.limit.probes import PROBE, find_held_phase, make_probe_scenario, read_horizon
+from stallbench.studies.limit.resources import UNKNOWN, find_first_exhausted, find_uses
+from stallbench.studies.limit.search import Interval, find_interval, find_next_rate, is_contradictory
+from stallbench.studies.limit.slo import parse_slo
 from stallbench.verdicts import RunTables
 from tests.unit.made_up_limit import plan, use
 from tests.unit.made_up_run import PRIMARY, START_NS, make_phases, make_record, make_run

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
-from stallbench.limit.limit import find_limits, plan_limit
-from stallbench.limit.probes import Horizon, Probe, make_probe_scenario
-from stallbench.limit.record import LimitOutcome, LimitPlan
-from stallbench.limit.slo import parse_slo
 from stallbench.regression.against import Against, read_against
 from stallbench.regression.baseline_file import Baseline, parse_baseline, write_baseline
-from stallbench.regression.collection import collect_baseline
 from stallbench.run.record import HostRecord
+from stallbench.studies.baseline_collection import collect_baseline
+from stallbench.studies.limit.limit import find_limits, plan_limit
+from stallbench.studies.limit.probes import Horizon, Probe, make_probe_scenario
+from stallbench.studies.limit.record import LimitOutcome, LimitPlan
+from stallbench.studies.limit.slo import parse_slo
 from tests.unit.made_up_baseline import make_made_up_run
 from tests.unit.made_up_limit import make_probe
 from tests.unit.made_up_run import PRIMARY, make_record
@@ -28,7 +28,7 @@ from tests.unit.made_up_run import PRIMARY, make_record
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this machine be the one of the made-up runs."""
     host = HostRecord.model_validate(make_record()["host"])
-    monkeypatch.setattr("stallbench.limit.regression.read_host_facts", lambda: host)
+    monkeypatch.setattr("stallbench.studies.limit.regression.read_host_facts", lambda: host)
 
 
 def make_plan(against: Baseline | None = None, *options: str, **changes: Any) -> LimitPlan:
@@ -67,7 +67,7 @@ class Search:
             reason = "saturated" if rate > limits[min(len(done), len(limits)) - 1] else ""
             return replace(make_probe(horizon, rate, reason=reason), run=name)
 
-        self._monkeypatch.setattr("stallbench.limit.limit._Search._carry_out_one", probe)
+        self._monkeypatch.setattr("stallbench.studies.limit.limit._Search._carry_out_one", probe)
         return find_limits(plan, self._runs, lambda _: None)
 
     def make_baseline(self, *limits: float, **changes: Any) -> Baseline:
@@ -204,7 +204,7 @@ def test_another_rate_of_the_scenario_does_not_matter(search: Search) -> None:
 def test_another_machine_is_refused_because_a_rate_is_no_ratio(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     baseline = search.make_baseline(100)
     host = HostRecord.model_validate(make_record()["host"] | {"cpus": 64})
-    monkeypatch.setattr("stallbench.limit.regression.read_host_facts", lambda: host)
+    monkeypatch.setattr("stallbench.studies.limit.regression.read_host_facts", lambda: host)
     with pytest.raises(BadInputError, match="this machine has 64 CPUs, that of the baseline 2, so none of its figures"):
         make_plan(baseline)
 
@@ -242,7 +242,7 @@ def test_a_search_that_is_damaged_or_was_broken_off_is_no_baseline(
 def test_a_search_without_an_upper_end_is_no_baseline(search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times: Sequence[float] = [0.0, *[0.0] * 8, *[1e6] * 100]
     clock = iter(times)
-    monkeypatch.setattr("stallbench.limit.limit.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("stallbench.studies.limit.limit.time.monotonic", lambda: next(clock))
     folder, outcome = search.carry_out(make_plan(), 1e9)
     assert not outcome.limits[0].is_complete
     with pytest.raises(BadInputError, match="with the horizon free its limit was not found in time"):

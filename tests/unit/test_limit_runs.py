@@ -12,10 +12,10 @@ import pytest
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.leftovers import remove_leftovers
-from stallbench.limit.limit import find_limits
-from stallbench.limit.probes import PROBE, Horizon, Probe, judge_probe
-from stallbench.limit.record import LimitOutcome
-from stallbench.limit.slo import parse_slo
+from stallbench.studies.limit.limit import find_limits
+from stallbench.studies.limit.probes import PROBE, Horizon, Probe, judge_probe
+from stallbench.studies.limit.record import LimitOutcome
+from stallbench.studies.limit.slo import parse_slo
 from tests.unit.made_up_limit import make_probe, plan
 from tests.unit.made_up_run import PRIMARY, make_fault, make_phases, make_record, make_run
 
@@ -94,7 +94,7 @@ class TestSteps:
             done.append(rate)
             return make_probe("free", rate)
 
-        monkeypatch.setattr("stallbench.limit.limit._Search._carry_out_one", probe)
+        monkeypatch.setattr("stallbench.studies.limit.limit._Search._carry_out_one", probe)
         folder, outcome = find_limits(plan("longtx"), runs, lambda _: None)
         assert json.loads((folder / "limit.json").read_text())["status"] == outcome.status
         return seen, outcome
@@ -121,13 +121,13 @@ class TestSteps:
     def test_a_full_disk_leaves_what_was_found_on_the_screen(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         def probe(search: Any, rate: float) -> Probe:
             if rate > 100:
-                monkeypatch.setattr("stallbench.limit.record.replace_file", fail)
+                monkeypatch.setattr("stallbench.studies.limit.record.replace_file", fail)
             return make_probe("free", rate)
 
         def fail(path: Path, text: str) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr("stallbench.limit.limit._Search._carry_out_one", probe)
+        monkeypatch.setattr("stallbench.studies.limit.limit._Search._carry_out_one", probe)
         folder, outcome = find_limits(plan("longtx"), tmp_path, lambda _: None)
         assert (outcome.status, outcome.exit_code, outcome.limits[0].interval.low) == ("failed", 3, 150)
         assert outcome.reason.endswith(f"{folder / 'limit.json'} could not be written: No space left on device")

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from stallbench.limit.probes import Horizon
-from stallbench.limit.record import Limit, LimitOutcome
-from stallbench.limit.resources import UNKNOWN
-from stallbench.limit.screen import describe_limit, print_limits
-from stallbench.limit.search import Interval
+from stallbench.studies.limit.probes import Horizon
+from stallbench.studies.limit.record import Limit, LimitOutcome
+from stallbench.studies.limit.resources import UNKNOWN
+from stallbench.studies.limit.screen import describe_limit, print_limits
+from stallbench.studies.limit.search import Interval
 from tests.unit.made_up_limit import make_probe, plan, use
 
 

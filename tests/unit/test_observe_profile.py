@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from stallbench.comparison.plan import make_plan
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.options import read_options
@@ -23,6 +22,7 @@ from stallbench.observe.profile.reading import Reading, Sampled
 from stallbench.scenario.file import read_scenario, read_variants
 from stallbench.setup import components
 from stallbench.setup.components import MissingComponentError
+from stallbench.studies.comparison.plan import make_plan
 
 QUE = {"kind": "que"}
 STATUS_COLUMN = {"kind": "status_column", "finish": "delete"}

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from stallbench import PROJECT
-from stallbench.comparison.plan import make_plan
 from stallbench.errors import BadInputError
 from stallbench.libraries import LIBRARIES, LibraryError, find_library
 from stallbench.libraries.definition import read_library
 from stallbench.libraries.installation import command_of, environment_of, installation_of, is_installed, require_installed
 from stallbench.run.recorder import describe_queue
 from stallbench.scenario.file import ScenarioError, read_scenario
+from stallbench.studies.comparison.plan import make_plan
 from tests.libraries.made_up import APPLICATION, make_application
 
 

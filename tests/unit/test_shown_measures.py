@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.comparison.report import list_charts
 from stallbench.measures import MEASURES
 from stallbench.report.rows import find_highlights, list_phase_rows
 from stallbench.run.live_figures import LiveFigures
 from stallbench.run.view import ShownFigure, list_shown
+from stallbench.studies.comparison.report import list_charts
 from tests.unit.made_up_run import PHASES, make_phases, make_run
 
 OF_LIBRARIES = ("pickup_ms", "claim_statement_ms", "claim_statement_buffers")

@@ -31,7 +31,7 @@ NOT_ABOUT_NANOSECONDS = {
         (r'"final_snapshot\.csv"', "stallbench/records/final_snapshot.py"),
         (r'"statements\.jsonl"', "stallbench/collectors/statements.py"),
         (r'"library:"', "stallbench/discovery.py"),
-        (r"(LEVEL|CONFIDENCE)\w* = 0?\.\d", "stallbench/comparison/statistics.py"),
+        (r"(LEVEL|CONFIDENCE)\w* = 0?\.\d", "stallbench/regression/statistics.py"),
         (r'"fail", "unknown", "pass"', "stallbench/verdicts/check.py"),
         (r'"pass": "green"', "stallbench/run/view.py"),
         (r'Literal\["higher", "lower"\]', "stallbench/measure.py"),

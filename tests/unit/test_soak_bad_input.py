@@ -13,10 +13,10 @@ import pytest
 from stallbench.errors import BadInputError
 from stallbench.run.record import describe_bench
 from stallbench.scenario.file import find_scenarios, read_scenario
-from stallbench.soak.command import begin_or_resume
-from stallbench.soak.folder import SoakFolder
-from stallbench.soak.plan import read_scenario_again
-from stallbench.soak.record import CycleRecord, SoakRecord
+from stallbench.studies.soak.command import begin_or_resume
+from stallbench.studies.soak.folder import SoakFolder
+from stallbench.studies.soak.plan import read_scenario_again
+from stallbench.studies.soak.record import CycleRecord, SoakRecord
 
 DEAD = {"version": "0", "pid": os.getpid(), "process_started_s": 1.0}
 

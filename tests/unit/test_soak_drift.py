@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stallbench.soak.drift import FEWEST_CYCLES, adjust_drifts, find_drift
+from stallbench.studies.soak.drift import FEWEST_CYCLES, adjust_drifts, find_drift
 
 HOURS = [n / 40 for n in range(40)]
 ONE_SEGMENT = [0] * 40

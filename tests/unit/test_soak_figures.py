@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.processes.supervisor import Supervisor
-from stallbench.soak.disk import measure_bytes
-from stallbench.soak.figures import BENCH, read_figures
+from stallbench.studies.soak.disk import measure_bytes
+from stallbench.studies.soak.figures import BENCH, read_figures
 from tests.unit.made_up_run import START_NS, make_process, make_record, make_run
 
 MEMORY = "private memory of {}, MiB"

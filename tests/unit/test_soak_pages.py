@@ -11,10 +11,10 @@ import pytest
 
 from stallbench.run.record import describe_bench
 from stallbench.scenario.file import read_scenario
-from stallbench.soak.conclusion import find_drifts
-from stallbench.soak.folder import SoakFolder
-from stallbench.soak.record import CycleRecord, Figure, SoakRecord
-from stallbench.soak.report import make_pages
+from stallbench.studies.soak.conclusion import find_drifts
+from stallbench.studies.soak.folder import SoakFolder
+from stallbench.studies.soak.record import CycleRecord, Figure, SoakRecord
+from stallbench.studies.soak.report import make_pages
 from tests.unit.made_up_run import START_NS, make_record
 
 CYCLES = 10

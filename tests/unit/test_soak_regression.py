@@ -14,14 +14,14 @@ from stallbench.commands.endings import conclude_soak_and_exit
 from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
 from stallbench.regression.against import Against, write_against
 from stallbench.regression.baseline_file import Baseline
-from stallbench.regression.collection import collect_baseline
 from stallbench.run.record import BenchRecord, HostRecord
 from stallbench.scenario.file import read_scenario
-from stallbench.soak.command import begin_or_resume
-from stallbench.soak.conclusion import conclude_soak
-from stallbench.soak.folder import SoakFolder
-from stallbench.soak.record import CycleRecord, Figure, SoakRecord
-from stallbench.soak.regression import require_comparable_soak
+from stallbench.studies.baseline_collection import collect_baseline
+from stallbench.studies.soak.command import begin_or_resume
+from stallbench.studies.soak.conclusion import conclude_soak
+from stallbench.studies.soak.folder import SoakFolder
+from stallbench.studies.soak.record import CycleRecord, Figure, SoakRecord
+from stallbench.studies.soak.regression import require_comparable_soak
 from stallbench.verdicts.check import Finding
 from tests.unit.made_up_run import PRIMARY, make_record
 
@@ -231,14 +231,14 @@ def test_what_cannot_be_compared_is_refused_before_anything_starts(
     tmp_path: Path, baseline: Baseline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = HostRecord.model_validate(make_record()["host"])
-    monkeypatch.setattr("stallbench.soak.regression.read_host_facts", lambda: host)
+    monkeypatch.setattr("stallbench.studies.soak.regression.read_host_facts", lambda: host)
     against, scenario = Against(baseline=baseline), read_scenario("baseline")
     require_comparable_soak(against, scenario, _FOR_S)
     with pytest.raises(BadInputError, match="for_s is 70, in the baseline 560"):
         require_comparable_soak(against, scenario, 70.0)
     with pytest.raises(BadInputError, match="the baseline is of the scenario baseline, and this is longtx"):
         require_comparable_soak(against, read_scenario("longtx"), _FOR_S)
-    monkeypatch.setattr("stallbench.soak.regression.read_host_facts", lambda: host.model_copy(update={"cpus": 64}))
+    monkeypatch.setattr("stallbench.studies.soak.regression.read_host_facts", lambda: host.model_copy(update={"cpus": 64}))
     with pytest.raises(BadInputError, match="this machine has 64 CPUs, that of the baseline 2"):
         require_comparable_soak(against, scenario, _FOR_S)
 

@@ -9,9 +9,9 @@ import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.injection.job_faults import JobFault, JobFaults, start_job_fault
-from stallbench.soak.folder import SoakFolder
-from stallbench.soak.screen import SoakView
-from stallbench.soak.soak import Soak, resume
+from stallbench.studies.soak.folder import SoakFolder
+from stallbench.studies.soak.screen import SoakView
+from stallbench.studies.soak.soak import Soak, resume
 from tests.unit.test_soak_bad_input import make_soak
 
 

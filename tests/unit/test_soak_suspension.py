@@ -14,7 +14,7 @@ from stallbench.run.folder import RunFolder
 from stallbench.run.load import Load
 from stallbench.run.recorder import describe_queue
 from stallbench.scenario.file import read_scenario
-from stallbench.soak.cycle import Cycle
+from stallbench.studies.soak.cycle import Cycle
 
 LONG_JOB_S = 120.0
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from stallbench.comparison.saturation import find_time_to_saturation_s
+from stallbench.studies.saturation import find_time_to_saturation_s
 
 RATE = 100
 

@@ -12,11 +12,11 @@ from rich.console import Console
 
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import read_record
-from stallbench.torture.judgement import judge_run
-from stallbench.torture.outcome import PROMISES, TortureOutcome
-from stallbench.torture.screen import print_torture
-from stallbench.torture.suspects import Suspects
-from stallbench.torture.torture import plan_torture
+from stallbench.studies.torture.judgement import judge_run
+from stallbench.studies.torture.outcome import PROMISES, TortureOutcome
+from stallbench.studies.torture.screen import print_torture
+from stallbench.studies.torture.suspects import Suspects
+from stallbench.studies.torture.torture import plan_torture
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding

@@ -11,8 +11,8 @@ from stallbench.errors import BadInputError
 from stallbench.injection.crash_points import CrashPoint
 from stallbench.libraries import find_libraries
 from stallbench.scenario.file import ScenarioError
-from stallbench.torture.plan import Trial
-from stallbench.torture.torture import plan_torture
+from stallbench.studies.torture.plan import Trial
+from stallbench.studies.torture.torture import plan_torture
 
 
 @pytest.mark.parametrize(("overrides", "engine"), [([], "postgres"), (["database.engine=mariadb"], "mariadb")])

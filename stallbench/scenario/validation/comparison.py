@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stallbench.comparison.subject import OF_THE_RUN
 from stallbench.measures import measure_of
+from stallbench.regression.compared_metric import OF_THE_RUN
 from stallbench.scenario.expectation import require_metric
 from stallbench.scenario.model import CONTROL
 from stallbench.scenario.validation.content import Content, as_items, as_table

@@ -1,4 +1,0 @@
-"""Compares variants of a scenario: plan, runs, statistics, assessment of mitigations, and pages.
-
-`stallbench.comparison.comparison` carries out the runs; `stallbench.comparison.conclusion` makes the results and pages from the folders.
-"""

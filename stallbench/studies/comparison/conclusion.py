@@ -1,0 +1,102 @@
+"""Makes a comparison's results and pages from its folder and those of its runs. This can be repeated at any time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from stallbench.pipeline.failures import NoTableError
+from stallbench.processes.reaper import is_bench_alive
+from stallbench.regression.compared_metric import EXECUTIONS_PER_JOB, LOST, RE_EXECUTED, REFUSED, TIME_TO_SATURATION, Subject
+from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
+from stallbench.studies.comparison.report import make_pages
+from stallbench.studies.comparison.results import Results, find_results
+from stallbench.studies.regressions import find_regressions, write_regressions
+from stallbench.studies.saturation import find_time_to_saturation_s
+from stallbench.verdicts.check import RunTables
+from stallbench.verdicts.duplicates import count_repeated
+
+_SAFETY_CHECKS = ("conservation", "duplicates")
+"""Checks whose failure means that a queue lost jobs, or re-executed them without a reason. If one is unknown, it may have done so."""
+
+
+def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Results]:
+    """Read every run's values and verdict again, find the results, and write the record and the pages.
+
+    If a run's folder is gone, its entry in the record stays as it is. If the comparison is still running, its record is left to the process that carries it
+    out, whose next entry would otherwise be lost. Raises `BadInputError` if ``folder`` holds no comparison.
+    """
+    record = folder.read()
+    for run in record.runs:
+        if run.status == "completed" and run.folder is not None:
+            record = record.with_run(_read_run(folder.runs / run.folder, run, record))
+    results = find_results(record, find_regressions(folder, record))
+    record = record.model_copy(update={"results": results.as_json()})
+    if record.status != "running" or not is_bench_alive(record.bench.model_dump()):
+        folder.write(record)
+    make_pages(folder, record, results)
+    write_regressions(folder, record, results.regressions)
+    return record, results
+
+
+def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> ComparedRun:
+    try:
+        tables = RunTables(path)
+        values = {subject.key: _read_value(tables, subject) for subject in record.subjects}
+        verdict = json.loads((path / "verdict.json").read_text())
+    except (NoTableError, FileNotFoundError):
+        return run
+    of_safety = {
+        result: [f["reason"] for f in verdict["findings"] if f["check"] in _SAFETY_CHECKS and f["result"] == result]
+        for result in ("fail", "unknown")
+    }
+    found = {
+        "verdict": verdict["verdict"],
+        "reason": verdict["reason"],
+        "unsafe": next(iter(of_safety["fail"]), ""),
+        "undecided": next(iter(of_safety["unknown"]), ""),
+    }
+    return run.model_copy(update={"values": values, **found})
+
+
+def _read_value(run: RunTables, subject: Subject) -> float | None:
+    """Return the value; none if the tables do not have it."""
+    if subject.metric == TIME_TO_SATURATION and subject.phase is not None:
+        return _read_time_to_saturation_s(run, subject.phase)
+    if subject.metric in _OF_THE_RUN:
+        return _OF_THE_RUN[subject.metric](run)
+    return run.metric_or_ratio(subject.metric, subject.phase, subject.relative_to)
+
+
+def _read_time_to_saturation_s(run: RunTables, phase: str) -> float | None:
+    """Return the time to saturation, or the phase's length if the queue is not saturated at its end."""
+    windows = run["windows"]
+    of_phase = windows[windows["phase"] == phase]
+    saturated_s = find_time_to_saturation_s(of_phase, run.record.scenario.producers.rate)
+    sampled = of_phase.dropna(subset=["depth"])["t_s"]
+    return None if saturated_s is None else min(saturated_s, float(sampled.max() + 1 - sampled.min()))
+
+
+def _count_re_executed(run: RunTables) -> float:
+    return float(count_repeated(run).re_executed)
+
+
+def _count_lost(run: RunTables) -> float | None:
+    """Return none if the state of some jobs is unknown: they may be lost, too."""
+    return None if run.state_count("unknown") else float(run.state_count("lost"))
+
+
+def _executions_per_job(run: RunTables) -> float | None:
+    """The order has all executions; ``duplicates`` has the executions of each job that has more than one."""
+    executions = run.count_behind("order_diff", "max", None)
+    further = count_repeated(run).re_executions
+    return executions / (executions - further) if executions > further else None
+
+
+_OF_THE_RUN: Mapping[str, Callable[[RunTables], float | None]] = {
+    RE_EXECUTED: _count_re_executed,
+    LOST: _count_lost,
+    REFUSED: lambda run: float(run.state_count("refused")),
+    EXECUTIONS_PER_JOB: _executions_per_job,
+}

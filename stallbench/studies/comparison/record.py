@@ -1,0 +1,274 @@
+"""``comparison.json``: what was to be compared, which runs were carried out, what each of them measured, and the results.
+
+It is written before the first run and replaced after each, so that an interrupted comparison can still be read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.engines import ENGINES
+from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
+from stallbench.libraries import find_library
+from stallbench.regression.compared_metric import Subject, find_baseline, judged_subject_of, reference_of, subject_of
+from stallbench.run.folder import COMPARISON, create_folder
+from stallbench.run.record import BenchRecord, describe_bench
+from stallbench.scenario.duration import ON_RECORD
+from stallbench.scenario.model import CONTROL, Scenario
+from stallbench.storage.atomic_file import replace_file
+from stallbench.storage.format import require_format
+from stallbench.studies.comparison.plan import Load, Plan, PlannedRun
+
+FORMAT: Literal[2] = 2
+
+RunStatus = Literal["planned", "completed", "failed", "aborted"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ComparedScenario(_Part):
+    """The scenario of all runs."""
+
+    name: str
+    file: str
+    variant: str | None = None
+    """Of a matrix: the variant that ran on every version, if any."""
+    summary: str
+    changes: tuple[str, ...]
+    """What the command line changed in every run, each as ``key=value``."""
+    measured: tuple[str, ...] = ()
+    """The load of every run, as ``key=value``, if it was measured before the first run."""
+    phases: Mapping[str, float] = {}
+    """Length of each phase, in seconds."""
+
+
+class ComparedVariant(_Part):
+    """A variant, or the scenario without one."""
+
+    name: str
+    summary: str
+    capacity: float | None = None
+    """Jobs per second that its workers completed on a full queue before the first run; none if it was not measured."""
+    judged_by: str | None = None
+    """Key of the subject that decides whether it helps; the ranked one if none."""
+    reference: str | None = None
+    """The variant from which the difference decides whether it helps; the reference of the comparison if none."""
+
+
+class ComparedRun(_Part):
+    """One run of the comparison."""
+
+    number: int
+    round: int
+    variant: str
+    seed: int
+    folder: str | None = None
+    """Name of the run's folder, beside the comparison's; none if the run has none."""
+    status: RunStatus = "planned"
+    """``completed``, ``failed`` (could not be carried out), ``aborted`` (interrupted); ``planned`` until then."""
+    reason: str = ""
+    """The reason of the verdict, or why there is no verdict."""
+    verdict: str | None = None
+    unsafe: str = ""
+    """What the checks of conservation and duplicates found: lost or re-executed jobs; empty if they found nothing."""
+    undecided: str = ""
+    """Why one of these checks could not decide; empty if both did."""
+    values: Mapping[str, float | None] = {}
+    """By the key of the subject."""
+
+
+class ComparisonRecord(_Part):
+    """The whole file."""
+
+    format: Literal[2] = FORMAT
+    id: str
+    status: Literal["running", "completed", "aborted"] = "running"
+    """``completed``: every run was attempted. ``aborted``: the comparison was interrupted or killed."""
+    reason: str = ""
+    bench: BenchRecord
+    scenario: ComparedScenario
+    seed: int
+    rounds: int
+    versions: str | None = None
+    """Of a matrix, whose variants are versions of servers: as the user named them."""
+    variants: tuple[ComparedVariant, ...]
+    """The first is the reference, from which the differences of the others are measured."""
+    load: Load = "common"
+    left_out: Mapping[str, str] = {}
+    """By the name of each requested variant that this machine cannot run, or whose capacity could not be measured: why."""
+    unmeasured: tuple[str, ...] = ()
+    """Those whose capacity could not be measured: a run that could not be carried out, for the exit code."""
+    baseline: str
+    """The first measured phase."""
+    subjects: tuple[Subject, ...]
+    """The first is the ranked one."""
+    columns: Mapping[str, str] = {}
+    """Of the table that the scenario asks for: by title, the key of the subject."""
+    published: Mapping[str, Mapping[str, float]]
+    source: str | None
+    runs: tuple[ComparedRun, ...]
+    results: Mapping[str, Any] | None = None
+    """As `stallbench.studies.comparison.results` has them; none before the comparison has ended."""
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the compared variants, the reference first."""
+        return [variant.name for variant in self.variants]
+
+    @property
+    def ranked(self) -> Subject:
+        """What the variants are ranked by."""
+        return self.subjects[0]
+
+    @property
+    def judged_by(self) -> dict[str, Subject]:
+        """What decides whether a variant helps, by variant: the ranked subject, if it has none of its own."""
+        by_key = {subject.key: subject for subject in reversed(self.subjects) if subject.role != "baseline"}
+        return {variant.name: by_key[variant.judged_by or self.ranked.key] for variant in self.variants}
+
+    @property
+    def references(self) -> dict[str, str]:
+        """By variant, the one from which the difference decides whether it helps."""
+        return {variant.name: variant.reference or self.names[0] for variant in self.variants}
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command that shows the comparison."""
+        if self.status != "completed":
+            return EXIT_INTERRUPTED if self.status == "aborted" else EXIT_NOT_CARRIED_OUT
+        if self.unmeasured or any(run.status != "completed" for run in self.runs):
+            return EXIT_NOT_CARRIED_OUT
+        return EXIT_PASS if all(run.verdict == "pass" for run in self.runs) else EXIT_FAIL
+
+    def find_unmeasured(self, subject: Subject) -> dict[str, str]:
+        """Return in how many of its completed runs a variant has no value of ``subject``, like ``2 of 5 completed runs``; only variants with such runs.
+
+        Such a run may have been the worst of all: no job was completed, for example.
+        """
+        found = {}
+        for name in self.names:
+            completed = [run for run in self.runs if run.variant == name and run.status == "completed"]
+            if missing := sum(run.values.get(subject.key) is None for run in completed):
+                found[name] = f"{missing} of {len(completed)} completed runs"
+        return found
+
+    def with_run(self, run: ComparedRun) -> Self:
+        """Return the record with ``run`` in place of the run of the same number."""
+        return self.model_copy(update={"runs": tuple(run if run.number == each.number else each for each in self.runs)})
+
+
+class ComparisonFolder:
+    """A comparison's folder: ``comparison.json``, ``report.html``, ``summary.md``."""
+
+    def __init__(self, path: Path) -> None:
+        """Use the folder at ``path``; nothing is read or created."""
+        self.path = path
+
+    @property
+    def runs(self) -> Path:
+        """Where the folders of its runs are."""
+        return self.path.parent
+
+    def read(self) -> ComparisonRecord:
+        """Return the record; raises `BadInputError` if the file holds none, or one in another format."""
+        return read_record_file(self.path / COMPARISON, ComparisonRecord, "comparison", FORMAT)
+
+    def write(self, record: ComparisonRecord) -> None:
+        """Replace the record atomically."""
+        replace_file(self.path / COMPARISON, json.dumps(record.model_dump(mode="json"), indent=1))
+
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def read_record_file(path: Path, model: type[Record], name: str, format_: int) -> Record:
+    """Return the record of a ``name`` (comparison, soak) in ``path``; raises `BadInputError` if it holds none, or one in another format."""
+    return parse_record_file(path.read_text(), str(path), model, name, format_)
+
+
+def parse_record_file(text: str, where: str, model: type[Record], name: str, format_: int) -> Record:
+    """Return the record in the ``text`` of the file ``where``; raises as `read_record_file` does."""
+    try:
+        advice = f"run the {name} again, or read it with the version that wrote it"
+        require_format(json.loads(text), format_, where, advice)
+        return model.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadInputError(f"{where}: not a {name}'s record: {error}") from None
+    except ValidationError as error:
+        issue = error.errors(include_input=False, include_url=False)[0]
+        key = ".".join(str(part) for part in issue["loc"])
+        raise BadInputError(f"{where}: not a {name}'s record: {key + ': ' if key else ''}{issue['msg']}") from None
+
+
+def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, ComparisonRecord]:
+    """Create the folder of a comparison that is about to start, beside those of its runs; ``latest`` keeps pointing at a run.
+
+    Raises `NotCarriedOutError` if ``runs`` cannot be written.
+    """
+    folder = ComparisonFolder(create_folder(runs, "matrix" if plan.versions else "compare", plan.scenario.name))
+    choice = plan.scenario.comparison
+    record = ComparisonRecord(
+        id=folder.path.name,
+        bench=describe_bench(),
+        scenario=ComparedScenario(
+            name=plan.scenario.name,
+            file=plan.scenario.file,
+            variant=plan.scenario.variant,
+            summary=plan.scenario.summary,
+            changes=plan.scenario.changes,
+            measured=plan.measured,
+            phases={phase.name: phase.duration_s for phase in plan.chosen.get(CONTROL, plan.scenario).phases},
+        ),
+        seed=plan.seed,
+        rounds=plan.rounds,
+        versions=plan.versions,
+        variants=tuple(describe_variant(plan, name) for name in plan.chosen),
+        load=plan.load,
+        left_out=plan.left_out,
+        unmeasured=plan.unmeasured,
+        baseline=find_baseline(plan.scenario),
+        subjects=plan.subjects,
+        columns={column.title: subject_of(column).key for column in choice.columns} if choice else {},
+        published=choice.published if choice else {},
+        source=choice.source if choice else None,
+        runs=tuple(as_planned(run) for run in plan.runs),
+    )
+    folder.write(record)
+    return folder, record
+
+
+def describe_variant(plan: Plan, name: str) -> ComparedVariant:
+    """Return what the record has of a variant of the plan."""
+    scenario = plan.chosen[name]
+    judged = None if plan.versions else judged_subject_of(scenario)
+    return ComparedVariant(
+        name=name,
+        summary=_summarize(name, scenario),
+        capacity=plan.capacities.get(name),
+        judged_by=judged.key if judged else None,
+        reference=None if plan.versions else reference_of(scenario),
+    )
+
+
+def _summarize(name: str, scenario: Scenario) -> str:
+    """Return what a variant is: the scenario's summary, the library's, or which server it is."""
+    if scenario.database.version is not None and name == f"{scenario.database.engine}:{scenario.database.version}":
+        build = ", from the bench's own package" if scenario.database.packaged else ""
+        return f"{ENGINES[scenario.database.engine].title} {scenario.database.version}{build}."
+    if not name.startswith(LIBRARY_PREFIX):
+        return scenario.summary
+    library = find_library(name.removeprefix(LIBRARY_PREFIX))
+    return f"{library.title_and_version}: {library.summary}."
+
+
+def as_planned(run: PlannedRun) -> ComparedRun:
+    """Return the entry of a run before it is carried out."""
+    return ComparedRun(number=run.number, round=run.round, variant=run.variant, seed=run.seed)

@@ -1,0 +1,106 @@
+"""Prints the limits to the terminal: the interval and the first exhausted resource of each, then every probe. Fits 120 columns."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from stallbench.console import VisibleConsole
+from stallbench.run.view import TABLE_WIDTH
+from stallbench.studies.limit.record import Limit, LimitOutcome, LimitPlan
+from stallbench.studies.limit.resources import UNKNOWN
+from stallbench.studies.regressions import print_regressions
+from stallbench.verdicts.expectations import format_value
+
+
+def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: Console | None = None) -> None:
+    """Print what was found, and the path of the ``folder`` with the record and the runs."""
+    console = console or VisibleConsole(highlight=False, width=TABLE_WIDTH)
+    console.print()
+    for limit in outcome.limits:
+        console.print(_show_probes(limit, plan))
+    for limit in outcome.limits:
+        console.print(f"[bold]{escape(describe_limit(limit, plan, is_over=outcome.status == 'completed'))}[/]", soft_wrap=True)
+    if (share := describe_held_share(outcome)) is not None:
+        console.print(escape(share), soft_wrap=True)
+    print_regressions(outcome.regressions, console)
+    console.print(f"record and runs: {folder}", soft_wrap=True)
+
+
+def describe_limit(limit: Limit, plan: LimitPlan, *, is_over: bool) -> str:
+    """Return the answer in one or two sentences. ``is_over``: whether the search was completed, or its time ended."""
+    where = _describe_horizon(limit, plan)
+    interval = limit.interval
+    if interval.low is not None and interval.high is not None:
+        answer = f"{where} the limit is between {interval.low:g} and {interval.high:g} jobs/s ({plan.slo.text})."
+    elif interval.low is not None:
+        why = "no higher rate was too high in every run" if limit.is_contradictory else "no higher rate was tried"
+        answer = f"{where} the limit is above {interval.low:g} jobs/s ({plan.slo.text}): {why}."
+    elif interval.high is not None:
+        why = "no lower rate was sustained in every run" if limit.is_contradictory else "no lower rate was sustained"
+        answer = f"{where} the limit is below {interval.high:g} jobs/s ({plan.slo.text}): {why}."
+    elif limit.probes:
+        answer = f"{where} the limit is not known: the runs contradict each other."
+    else:
+        answer = f"{where} nothing was tried."
+    if not is_over:
+        answer += " The search did not complete."
+    elif not limit.is_complete:
+        answer += " The time ended before the search was complete; give it more time with --within."
+    elif limit.is_contradictory:
+        answer += (
+            " A rate was sustained in one run but not in another, so the interval is wide: "
+            "the speed of the machine varies, or the limit is not sharp."
+        )
+    if interval.high is not None:
+        answer += f" First exhausted: {_describe_resource(limit)}."
+    return answer
+
+
+def describe_held_share(outcome: LimitOutcome) -> str | None:
+    """Return the share of the limit that remains while the horizon is held; none if one of the two limits is not known."""
+    intervals = {limit.horizon: limit.interval for limit in outcome.limits if limit.interval.is_bounded}
+    if set(intervals) != {"free", "held"}:
+        return None
+    free, held = intervals["free"], intervals["held"]
+    assert free.low is not None
+    assert free.high is not None
+    assert held.low is not None
+    assert held.high is not None
+    return f"While the horizon is held, {held.low / free.high:.0%} to {held.high / free.low:.0%} of the limit remains."
+
+
+def _describe_horizon(limit: Limit, plan: LimitPlan) -> str:
+    """A mitigation may let the server end the holder, so that the horizon is held for a part of the phase only."""
+    if limit.horizon == "free":
+        return "With the horizon free"
+    holders = [choice for phase in plan.scenario.phases for choice in phase.longrunners]
+    until = " at most, until the server ends the holder," if any(choice.may_be_ended for choice in holders) else ""
+    return f"With the horizon held for {plan.duration_s:g} s{until}"
+
+
+def _describe_resource(limit: Limit) -> str:
+    if limit.first_exhausted == UNKNOWN:
+        return "unknown; no measured resource reached its threshold"
+    missed = sorted((probe for probe in limit.probes if not probe.is_sustained), key=lambda probe: probe.rate)
+    use = next(use for probe in missed for use in probe.uses if use.resource == limit.first_exhausted and use.is_exhausted)
+    return f"{limit.first_exhausted} ({use.description})"
+
+
+def _show_probes(limit: Limit, plan: LimitPlan) -> Table:
+    table = Table(title=f"horizon {limit.horizon}", title_justify="left")
+    for header in ("jobs/s", plan.slo.metric, "completed/s", "dead tuples"):
+        table.add_column(header, justify="right")
+    table.add_column("sustained")
+    table.add_column("exhausted")
+    for probe in sorted(limit.probes, key=lambda probe: probe.rate):
+        table.add_row(
+            f"{probe.rate:g}",
+            "–" if probe.value is None else format_value(probe.value),
+            format_value(probe.completed_rate),
+            "–" if probe.dead_tuples is None else format_value(probe.dead_tuples),
+            "[green]yes[/]" if probe.is_sustained else f"[red]no[/]: {escape(probe.reason)}",
+            ", ".join(use.resource for use in probe.uses if use.is_exhausted),
+        )
+    return table

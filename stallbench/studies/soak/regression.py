@@ -1,0 +1,173 @@
+"""Compares a soak with earlier soaks of the same length (``--against``): what its last cycles show, and what drifts.
+
+*At the end*: the median of the last cycles, of figures that are the queue's. *Drift*: by how many percent of its median a figure changes from
+the first cycle to the last. A drift is compared only if it is significant and for the worse, because the slope of a figure that does not drift is noise.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from stallbench.measure import Better
+from stallbench.measures import has_direction, measure_of
+from stallbench.regression.against import Against, read_against
+from stallbench.regression.baseline_file import Baseline
+from stallbench.regression.change import Question, ask, find_changes
+from stallbench.regression.comparability import (
+    Conditions,
+    describe_minor_differences,
+    describe_other_cpus,
+    find_conditions,
+    find_machine,
+    find_obstacle_to,
+    require_same_conditions,
+    require_same_cpus,
+)
+from stallbench.regression.compared_metric import Subject
+from stallbench.regression.tolerance import DRIFT, Allowance, Tolerance
+from stallbench.run.host_facts import read_host_facts
+from stallbench.run.record import RunRecord, read_record
+from stallbench.scenario.model import CONTROL, Scenario
+from stallbench.studies.regressions import as_finding, make_finding
+from stallbench.studies.soak.drift import FEWEST_CYCLES, Drift
+from stallbench.studies.soak.folder import SoakFolder
+from stallbench.studies.soak.record import SoakRecord
+from stallbench.verdicts.check import Finding
+
+LAST_CYCLES = 3
+"""Their median is what a figure is at the end; fewer if the soak has fewer. A single cycle may have been disturbed."""
+_HOUR_S = 3600.0
+_DEPTH = "depth.last"
+_WITHOUT_METRIC = ("memory of ", "private memory of ")
+"""How the names of figures begin that are no metric in a phase."""
+
+
+def name_soak(scenario: Scenario) -> str:
+    """Return the name that the soaks of a scenario have in a baseline: its variant."""
+    return scenario.variant or CONTROL
+
+
+def find_soak_conditions(scenario: Scenario, for_s: float) -> Conditions:
+    """Return what must be the same: load, phases, queue and servers, and the length of the soak."""
+    return {**find_conditions(scenario), "for_s": for_s}
+
+
+def require_comparable_soak(against: Against, scenario: Scenario, for_s: float) -> None:
+    """Raise `BadInputError` if a soak could not be compared with the baseline."""
+    conditions = {name_soak(scenario): find_soak_conditions(scenario, for_s)}
+    require_same_conditions(against.baseline, "soak", scenario.name, conditions)
+    require_same_cpus(against.baseline, read_host_facts())
+
+
+def find_last(record: SoakRecord) -> dict[Subject, float]:
+    """Return what each figure of the queue is at the end; those of which neither higher nor lower is better are left out."""
+    last = record.completed[-LAST_CYCLES:]
+    found: dict[Subject, float] = {}
+    for name in dict.fromkeys(name for cycle in last for name in cycle.figures):
+        metric, _, phase = name.partition(" in ")
+        if not name.startswith(_WITHOUT_METRIC) and has_direction(metric):
+            values = [cycle.figures[name].value for cycle in last if name in cycle.figures]
+            found[Subject(metric=metric, phase=phase, better=_better(name), role="cost")] = statistics.median(values)
+    return found
+
+
+def find_drift_percent(record: SoakRecord, drifts: Mapping[str, Drift | None]) -> dict[Subject, float]:
+    """Return by how many percent of its median each figure changes from the first cycle to the last; none with too few cycles for a test."""
+    hours = sum(cycle.spent_s for cycle in record.completed) / _HOUR_S
+    return {
+        _drift_subject(name): 100 * drift.slope * hours / drift.level
+        for name, drift in drifts.items()
+        if drift and drift.level and drift.low is not None and _has_better(name)
+    }
+
+
+def _drift_subject(name: str) -> Subject:
+    return Subject(metric=f"{DRIFT} of {name}", better=_better(name), role="cost")
+
+
+def _has_better(name: str) -> bool:
+    return name.startswith(_WITHOUT_METRIC) or has_direction(name.partition(" in ")[0])
+
+
+def _better(name: str) -> Better:
+    measure = None if name.startswith(_WITHOUT_METRIC) else measure_of(name.partition(" in ")[0])
+    return measure.better if measure else "lower"
+
+
+def find_regressions(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None]) -> tuple[Finding, ...]:
+    """Return a finding for each figure, and what else is to be said; empty if the soak is not compared with a baseline."""
+    against = read_against(folder.path)
+    if against is None:
+        return ()
+    name = name_soak(record.scenario)
+    cycle = find_cycle_record(folder, record)
+    if record.status != "completed" or cycle is None:
+        what = f"the soak is {record.status}" if cycle else "no cycle has a record"
+        return (make_finding(name, "unknown", f"cannot be compared with the baseline: {what}"),)
+    conditions = find_soak_conditions(record.scenario, record.for_s)
+    if obstacle := find_obstacle_to(against.baseline, "soak", name, cycle, conditions):
+        return (make_finding(name, "unknown", f"cannot be compared with the baseline: {obstacle}"),)
+    questions, findings = _ask(record, drifts, against, cycle)
+    changes = find_changes(questions, against.tolerance, seed=record.scenario.seed)
+    return (*map(as_finding, changes), *findings)
+
+
+def _ask(
+    record: SoakRecord, drifts: Mapping[str, Drift | None], against: Against, cycle: RunRecord
+) -> tuple[list[Question], list[Finding]]:
+    baseline, name = against.baseline, name_soak(record.scenario)
+    other_cpus = describe_other_cpus(find_machine(cycle), baseline.machine)
+    questions = [
+        _allow_a_second_of_load(ask(subject, [value], baseline.variants[name], other_cpus=other_cpus), against.tolerance, record)
+        for subject, value in find_last(record).items()
+    ]
+    findings: list[Finding] = []
+    percents = find_drift_percent(record, drifts)
+    worse = {_drift_subject(figure).key for figure, drift in drifts.items() if drift and _is_worse(figure, drift)}
+    questions += list(_ask_about_drifts(percents, worse, against.tolerance, baseline, name, other_cpus))
+    if not percents:
+        findings.append(make_finding(f"drift of {name}", "info", f"is not compared: that needs {FEWEST_CYCLES} cycles"))
+    elif calm := len(percents) - len(worse):
+        findings.append(
+            make_finding(f"drift of {name}", "pass", f"{calm} of {len(percents)} figures do not become significantly worse")
+        )
+    if differences := describe_minor_differences(baseline, name, cycle):
+        findings.append(make_finding(name, "info", f"compared with the baseline although {differences}"))
+    return questions, findings
+
+
+def _allow_a_second_of_load(question: Question, tolerance: Tolerance, record: SoakRecord) -> Question:
+    """Return a question about the depth with at least a second of load as its tolerance: a queue that keeps up has some jobs, or none."""
+    if question.subject.metric != _DEPTH or _DEPTH in tolerance.by_metric or question.obstacle:
+        return question
+    allowed = max(tolerance.default.of(statistics.fmean(question.then)), record.scenario.producers.rate)
+    return replace(question, allowance=Allowance(allowed, is_percent=False))
+
+
+def _ask_about_drifts(
+    percents: Mapping[Subject, float],
+    worse: set[str],
+    tolerance: Tolerance,
+    baseline: Baseline,
+    name: str,
+    other_cpus: str,
+) -> Iterator[Question]:
+    """Yield a question for each drift that is significant and for the worse. Its tolerance is in percentage points of the figure's median."""
+    points = tolerance.by_metric.get(DRIFT, tolerance.default)
+    for subject, percent in percents.items():
+        if subject.key in worse:
+            asked = ask(subject, [percent], baseline.variants[name], other_cpus=other_cpus)
+            yield replace(asked, allowance=Allowance(points.amount, is_percent=False))
+
+
+def _is_worse(figure: str, drift: Drift) -> bool:
+    """Whether a figure drifts significantly, and for the worse."""
+    return _has_better(figure) and bool(drift.is_significant) and (drift.slope > 0) == (_better(figure) == "lower")
+
+
+def find_cycle_record(folder: SoakFolder, record: SoakRecord) -> RunRecord | None:
+    """Return the record of the last completed cycle whose folder still exists; none if there is none."""
+    paths = [folder.cycle(cycle.number).record for cycle in reversed(record.completed)]
+    return next((read_record(path) for path in paths if path.is_file()), None)

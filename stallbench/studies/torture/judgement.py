@@ -1,0 +1,155 @@
+"""Judges one run: attributes what its checks found wrong to the points, job by job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from stallbench.faults.crash_point import CrashAtPoint
+from stallbench.injection.record import JOBS
+from stallbench.pipeline.large_tables import field
+from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PASSED_OVER
+from stallbench.queues import Promise
+from stallbench.run.folder import RunFolder
+from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
+from stallbench.studies.torture.plan import Trial
+from stallbench.studies.torture.suspects import Suspects
+from stallbench.verdicts import Finding, RunTables, Verdict
+from stallbench.verdicts.check import Result
+from stallbench.verdicts.errors import find_unexplained
+
+NOT_OF_THE_QUEUE = ("schedule", "injections", "expectations")
+"""Checks of the load and of the bench. The outcome of each point says whether its fault was active."""
+_STATES: Mapping[str, State] = {"pass": "holds", "fail": "holds", "info": "not promised", "unknown": "unknown"}
+
+
+def judge_run(tables: RunTables, verdict: Verdict, trials: Sequence[Trial]) -> TortureOutcome:
+    """Return what a completed run says of its ``trials``."""
+    return _Judgement(tables, verdict, trials).outcome
+
+
+class _Judgement:
+    def __init__(self, tables: RunTables, verdict: Verdict, trials: Sequence[Trial]) -> None:
+        assert isinstance(tables.folder, Path), "a run of this command is on this machine"
+        self._tables = tables
+        self._suspects = Suspects(RunFolder(tables.folder), tables.record)
+        self._results: dict[str, State] = {}
+        self.outcome = TortureOutcome(trials=[TrialOutcome(trial=trial) for trial in trials], elsewhere=[], undecided=[])
+        self._by_phase = {str(each.trial.point): each for each in self.outcome.trials}
+        self._judge_activity()
+        for finding in verdict.findings:
+            if finding.check in PROMISES:
+                for each in self.outcome.trials:
+                    if each.hits:
+                        each.states[finding.check] = self._decide_state(finding)
+            if finding.result == "fail" and finding.check in PROMISES:
+                self._blame(finding.check, finding.reason)
+            elif finding.result in ("fail", "unknown") and finding.check not in NOT_OF_THE_QUEUE:
+                what = f"{PROMISES.get(finding.check, finding.check)}: {finding.reason}"
+                (self.outcome.elsewhere if finding.result == "fail" else self.outcome.undecided).append(what)
+        self._blame_claims_without_worker(next(each.result for each in verdict.findings if each.check == "left behind"))
+
+    def _decide_state(self, finding: Finding) -> State:
+        """Return the state of a promise at every point. A broken promise holds at the points to which nothing is attributed.
+
+        If no worker died, for example because all were paused, only the final snapshot shows whether a job was left behind. If workers of a library
+        died, and their jobs have no attempt left, the snapshot does not show it: `_blame_claims_without_worker`.
+        """
+        queue = self._tables.record.queue
+        killed = (each.trial.point.role == "worker" and each.trial.action == "kill" for each in self.outcome.trials if each.hits)
+        is_decided = not (queue.library is not None and any(killed))
+        if (
+            finding.check == "left behind"
+            and finding.result == "info"
+            and queue.may_re_execute
+            and queue.rescues_jobs
+            and is_decided
+        ):
+            return "holds"
+        return _STATES[finding.result]
+
+    def _judge_activity(self) -> None:
+        for fault in self._tables.record.faults:
+            each = self._by_phase.get(str(fault.phase))
+            if each is None or fault.kind != CrashAtPoint.kind:
+                continue  # the user has added it
+            each.hits = len(fault.evidence.get(JOBS, ()))
+            if not each.hits:
+                each.states = dict.fromkeys(PROMISES, "unknown")
+                each.reasons.append(f"not tried: {fault.why_ended or 'the fault was not active'}")
+
+    def _blame(self, check: str, reason: str) -> None:
+        """Attribute what a check found to points; what cannot be attributed is reported without a point."""
+        if check == "errors":
+            phases = self._describe_errors()
+        else:
+            jobs: defaultdict[str | None, list[int]] = defaultdict(list)
+            for job_id in self._list_jobs(check):
+                jobs[self._suspects.find_phase(job_id)].append(job_id)
+            phases = {phase: self._describe(check, phase, jobs_of_one) for phase, jobs_of_one in jobs.items()}
+        for phase, what in phases.items():
+            if not what:
+                continue
+            if phase in self._by_phase:
+                self._by_phase[phase].spoil(check, "broken", what)
+            else:
+                self.outcome.elsewhere.append(f"{PROMISES[check]}: {what} (in phase {phase})")
+        if not phases:
+            self.outcome.elsewhere.append(f"{PROMISES[check]}: {reason}")
+
+    def _describe(self, check: str, phase: str | None, jobs: list[int]) -> str:
+        """Return what happened to the jobs; empty if the queue's promise allows it."""
+        if check == "conservation" and self._tables.record.queue.promise is Promise.AT_MOST_ONCE and phase in self._by_phase:
+            each = self._by_phase[phase]
+            is_allowed = self._tables.record.queue.library is not None or len(jobs) <= each.hits
+            if each.trial.action == "kill" and each.trial.point.role == "worker" and is_allowed:
+                return ""  # lost with the workers that had them, as promised; the worker of a library may have had several each
+        return f"{len(jobs)} jobs; {self._suspects.describe(min(jobs))}"
+
+    def _list_jobs(self, check: str) -> Iterator[int]:
+        """Return the jobs that broke the promise of a check."""
+        if check == "conservation":
+            wrong = (field("state") == "lost") | field("held_after_completion")
+            yield from self._read_ids("jobs", wrong)
+            yield from (int(job) for job in self._tables.state_examples("unexpected"))
+        elif check == "duplicates":
+            yield from self._read_ids("duplicates", ~field("excused"))
+        else:
+            kinds = (PASSED_OVER,) if check == "order" else (HELD_FOR_THE_DEAD, LEFT_BEHIND)
+            overdue = self._tables["overdue"]
+            yield from (int(job) for jobs in overdue[overdue["kind"].isin(kinds)]["examples"] for job in jobs)
+
+    def _read_ids(self, table: str, where: pc.Expression) -> Iterator[int]:
+        for batch in self._tables.batches(table, ["job_id"], where):
+            yield from batch["job_id"].to_pylist()
+
+    def _describe_errors(self) -> dict[str | None, str]:
+        """Return what the unexplained errors of each phase are."""
+        described: defaultdict[str | None, list[str]] = defaultdict(list)
+        for row in find_unexplained(self._tables).to_dict("records"):
+            phase = row["phase"] if isinstance(row["phase"], str) else None
+            described[phase].append(f"{row['count']} x {row['kind']} in {row['operation']} by {row['process']}")
+        return {phase: ", ".join(found) for phase, found in described.items()}
+
+    def _blame_claims_without_worker(self, left_behind: Result) -> None:
+        """A job that is still claimed after the last worker has ended is left behind, even if its claim was never recorded.
+
+        Except if the check itself is unknown, because the claims of a library expire after the end of the run, or does not apply, because the
+        library rescues no job: the check ``conservation`` judges such jobs.
+        """
+        if self._tables.record.queue.library is not None and left_behind in ("unknown", "info"):
+            return
+        known = set(self._list_jobs("left behind"))
+        jobs: defaultdict[str | None, list[int]] = defaultdict(list)
+        for job_id in self._read_ids("jobs", field("state") == "claimed"):
+            if job_id not in known:
+                jobs[self._suspects.find_phase(job_id)].append(job_id)
+        for phase, of_one in jobs.items():
+            what = f"{len(of_one)} jobs are still claimed, and no worker is left; {self._suspects.describe(min(of_one))}"
+            if phase in self._by_phase:
+                self._by_phase[phase].spoil("left behind", "broken", what)
+            else:
+                self.outcome.elsewhere.append(f"{PROMISES['left behind']}: {what} (in phase {phase})")

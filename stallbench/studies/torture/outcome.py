@@ -1,0 +1,70 @@
+"""The outcome of a torture: which promises hold at each point, judged by the checks of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from stallbench.errors import EXIT_FAIL, EXIT_PASS
+from stallbench.studies.torture.plan import Trial
+
+State = Literal["holds", "broken", "unknown", "not promised"]
+
+PROMISES: Mapping[str, str] = {
+    "conservation": "nothing lost",
+    "duplicates": "nothing repeated",
+    "left behind": "nothing left behind",
+    "order": "in order",
+    "errors": "no errors",
+}
+"""The checks that judge a queue's promises, and the titles of their columns."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TrialOutcome:
+    """Which promises hold at one point, by the name of the check."""
+
+    trial: Trial
+    hits: int = 0
+    """How many processes died or stopped at the point."""
+    states: dict[str, State] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    """What happened, one sentence for each promise that does not hold or is unknown."""
+
+    def spoil(self, check: str, state: State, reason: str) -> None:
+        """Record that the promise of ``check`` is broken, or unknown."""
+        self.states[check] = state
+        self.reasons.append(f"{PROMISES.get(check, check)}: {reason}")
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every promise holds."""
+        return not self.reasons
+
+
+@dataclass(slots=True, kw_only=True)
+class TortureOutcome:
+    """All points, and what could not be attributed to one of them."""
+
+    trials: list[TrialOutcome]
+    elsewhere: list[str]
+    """What is wrong, but cannot be attributed to a point."""
+    undecided: list[str] = field(default_factory=list)
+    """What a run could not decide, at any point: for example because claims expire only after its end."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 if every promise holds at every point, else 1."""
+        is_sound = all(trial.is_sound for trial in self.trials) and not self.elsewhere and not self.undecided
+        return EXIT_PASS if is_sound else EXIT_FAIL
+
+    @classmethod
+    def merge(cls, parts: Iterable[TortureOutcome]) -> TortureOutcome:
+        """Return the outcome of several runs together."""
+        parts = list(parts)
+        return cls(
+            trials=[trial for part in parts for trial in part.trials],
+            elsewhere=[text for part in parts for text in part.elsewhere],
+            undecided=list(dict.fromkeys(text for part in parts for text in part.undecided)),
+        )

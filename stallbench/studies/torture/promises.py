@@ -1,0 +1,227 @@
+"""The promises of a queue's operations. Where queues promise different things, their own attributes say which of them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from stallbench.queues import NewJob, Queue
+from stallbench.queues.queue import OptionRole
+from stallbench.studies.torture.promise import (
+    PATIENCE_S,
+    OpenQueue,
+    PromiseList,
+    claim_one,
+    claim_patiently,
+    expiring_after_1_s,
+    require,
+    require_equal,
+)
+from stallbench.waiting import wait_until
+
+PROMISES = PromiseList()
+_JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
+_PUT_OFF_S = 1.0
+"""The shortest delay of a failed job in a queue that delays failed jobs."""
+
+
+def _is_unordered(queue: type[Queue[Any]]) -> str | None:
+    return None if queue.ordered else "it promises no order"
+
+
+def _keeps_claims(queue: type[Queue[Any]]) -> str | None:
+    return "its claims survive the connection of the worker" if queue.claims_survive_connection else None
+
+
+def _never_expires(queue: type[Queue[Any]]) -> str | None:
+    return None if queue.options_type.find_option(OptionRole.EXPIRY) else "its claims do not expire"
+
+
+def _offers_at_once(queue: type[Queue[Any]]) -> str | None:
+    return None if queue.puts_off_failed else "it offers a failed job again at once"
+
+
+def _delays_failed(queue: type[Queue[Any]]) -> str | None:
+    return "it delays a failed job" if queue.puts_off_failed else None
+
+
+@PROMISES.add("a queue describes itself", needs_claim=False)
+def describes_itself(open_one: OpenQueue) -> None:
+    """Its summary, source, tables, and each of its options."""
+    queue = type(open_one())
+    for name in ("summary", "source", "tables"):
+        require(bool(getattr(queue, name)), f"{name} is empty")
+    for name, field in queue.options_type.model_fields.items():
+        require(bool(field.description), f"the option {name} has no description")
+
+
+@PROMISES.add("each job gets its own id, and ids ascend in the order of enqueueing", needs_claim=False)
+def numbers_jobs(open_one: OpenQueue) -> None:
+    """The ids that `enqueue` returns."""
+    ids = list(open_one().enqueue(_JOBS))
+    require_equal(len(set(ids)), len(_JOBS), f"the different ids in {ids}")
+    require_equal(ids, sorted(ids), "the ids")
+
+
+@PROMISES.add("jobs that are loaded as a backlog are the same as enqueued ones")
+def loads_as_it_enqueues(open_one: OpenQueue) -> None:
+    """`load` and `enqueue` on two connections."""
+    queue = open_one()
+    ids = [*queue.load(_JOBS[:3]), *queue.enqueue(_JOBS[3:4]), *open_one().load(_JOBS[4:])]
+    require_equal(len(set(ids)), len(_JOBS), f"the different ids in {ids}")
+    require_equal(queue.depth(), len(_JOBS), "the depth")
+    require_equal({job_id for job_id, _ in queue.job_ids()}, set(ids), "the jobs in the queue")
+    worked = {}
+    for _ in ids:
+        claim = claim_one(queue)
+        worked[claim.job_id] = claim.payload
+        queue.complete(claim)
+    require_equal(worked, {job_id: job.payload for job_id, job in zip(ids, _JOBS, strict=True)}, "the payloads by job")
+    require(queue.is_drained(), "the queue holds a job after the completion of all")
+
+
+@PROMISES.add("a claim on an empty queue returns no job")
+def is_empty_at_first(open_one: OpenQueue) -> None:
+    """A claim, the depth and the oldest job of a new queue."""
+    queue = open_one()
+    require_equal(list(queue.claim()), [], "the claim")
+    require_equal(queue.depth(), 0, "the depth")
+    require_equal(queue.backlog().oldest_job_s, None, "the age of the oldest job")
+
+
+@PROMISES.add("jobs are claimed in the order of their enqueueing", why_not=_is_unordered)
+def keeps_order(open_one: OpenQueue) -> None:
+    """One worker, one job after the other."""
+    queue = open_one()
+    ids = list(queue.enqueue(_JOBS))
+    claimed = []
+    for _ in ids:
+        claim = claim_one(queue)
+        claimed.append(claim.job_id)
+        queue.complete(claim)
+    require_equal(claimed, ids, "the order of the claims")
+    require_equal(list(queue.claim()), [], "a further claim")
+
+
+@PROMISES.add("a claim carries the payload")
+def carries_the_payload(open_one: OpenQueue) -> None:
+    """The payload comes out as it went in."""
+    queue = open_one()
+    queue.enqueue(_JOBS[3:4])
+    require_equal(claim_one(queue).payload, _JOBS[3].payload, "the payload")
+
+
+@PROMISES.add("a claimed job is given to no other worker")
+def claims_exclusively(open_one: OpenQueue) -> None:
+    """Two jobs and three workers."""
+    first, second = open_one(), open_one()
+    ids = set(first.enqueue(_JOBS[:2]))
+    require_equal({claim_one(first).job_id, claim_one(second).job_id}, ids, "the jobs of two workers")
+    require_equal(list(open_one().claim()), [], "the claim of a third worker")
+
+
+@PROMISES.add("a claimed job does not count as waiting")
+def counts_without_claimed(open_one: OpenQueue) -> None:
+    """The depth after a claim, and after the completion."""
+    queue, watcher = open_one(), open_one()
+    queue.enqueue(_JOBS)
+    claim = claim_one(queue)
+    require_equal(watcher.depth(), len(_JOBS) - 1, "the depth after the claim")
+    queue.complete(claim)
+    require_equal(watcher.depth(), len(_JOBS) - 1, "the depth after the completion")
+
+
+@PROMISES.add("the snapshot distinguishes claimed jobs from queued ones")
+def distinguishes_claimed(open_one: OpenQueue) -> None:
+    """`job_ids` with a completed, a claimed and a queued job."""
+    queue, watcher = open_one(), open_one()
+    queued = set(queue.enqueue(_JOBS[:3]))
+    completed = claim_one(queue)
+    queue.complete(completed)
+    claimed = claim_one(queue).job_id
+    queued -= {completed.job_id, claimed}
+    require_equal(dict(watcher.job_ids()), {claimed: True, **dict.fromkeys(queued, False)}, "whether each job is claimed")
+
+
+@PROMISES.add("a snapshot finds every one of many jobs", needs_claim=False)
+def finds_all(open_one: OpenQueue) -> None:
+    """`job_ids` of a thousand jobs."""
+    ids = open_one().enqueue(_JOBS * 200)
+    found = [job_id for job_id, _ in open_one().job_ids()]
+    require_equal(len(found), len(ids), "the number of jobs")
+    require(sorted(found) == sorted(ids), "the snapshot has other jobs than were enqueued")
+
+
+@PROMISES.add("a queue is drained when its last job is completed, and not before")
+def is_drained_at_last(open_one: OpenQueue) -> None:
+    """`is_drained` with a queued, a claimed and a completed job."""
+    queue, watcher = open_one(), open_one()
+    queue.enqueue(_JOBS[:1])
+    require(not watcher.is_drained(), "is_drained is true while a job waits")
+    claim = claim_one(queue)
+    require(not watcher.is_drained(), "is_drained is true while a job is claimed")
+    queue.complete(claim)
+    require(watcher.is_drained(), "is_drained is false after the completion of the only job")
+
+
+@PROMISES.add("a job is available again when the connection of its worker ends", why_not=_keeps_claims)
+def gives_back(open_one: OpenQueue) -> None:
+    """Another worker can claim the job."""
+    dying, other = open_one(), open_one()
+    (job_id,) = dying.enqueue(_JOBS[:1])
+    require_equal(claim_one(dying).job_id, job_id, "the claimed job")
+    dying.connection.close()
+    require_equal(claim_patiently(other).job_id, job_id, "the job that the other worker claims")
+
+
+@PROMISES.add("a job whose claim has expired counts as waiting and is given to another worker", why_not=_never_expires)
+def lets_claims_expire(open_one: OpenQueue) -> None:
+    """Claims of one second."""
+    dying, other = expiring_after_1_s(open_one), expiring_after_1_s(open_one)
+    (job_id,) = dying.enqueue(_JOBS[:1])
+    first = claim_one(dying)
+    if other.claims_survive_connection:
+        dying.connection.close()
+    has_expired = wait_until(lambda: other.depth() > 0, within_s=PATIENCE_S, every_s=0.05)
+    require(bool(has_expired), f"the claim of one second has not expired after {PATIENCE_S:.0f} s")
+    require_equal(dict(other.job_ids()), {job_id: False}, "whether the job is claimed")
+    again = claim_one(other)
+    require_equal(again.job_id, job_id, "the job that the other worker claims")
+    require_equal((first.attempt, again.attempt), (1, 2), "the attempts of the two claims")
+
+
+@PROMISES.add("a failed job is kept and delayed", why_not=_offers_at_once)
+def delays_failed(open_one: OpenQueue) -> None:
+    """A job that fails once."""
+    queue, watcher = open_one(), open_one()
+    (job_id,) = queue.enqueue(_JOBS[:1])
+    claim = claim_one(queue)
+    failed_s = time.monotonic()
+    queue.fail(claim, "no luck")
+    further = queue.claim()
+    require(not further or time.monotonic() >= failed_s + _PUT_OFF_S, f"it is offered again within {_PUT_OFF_S:g} s")
+    require_equal(dict(watcher.job_ids()), {job_id: bool(further)}, "whether the job is claimed")
+
+
+@PROMISES.add("a failed job is kept and offered again", why_not=_delays_failed)
+def offers_failed_again(open_one: OpenQueue) -> None:
+    """A job that fails once."""
+    queue, watcher = open_one(), open_one()
+    (job_id,) = queue.enqueue(_JOBS[:1])
+    queue.fail(claim_one(queue), "no luck")
+    require_equal(watcher.depth(), 1, "the depth")
+    require_equal(dict(watcher.job_ids()), {job_id: False}, "whether the job is claimed")
+    require_equal(claim_one(queue).job_id, job_id, "the claimed job")
+
+
+@PROMISES.add("the age of the oldest job is known", needs_claim=False)
+def knows_the_oldest(open_one: OpenQueue) -> None:
+    """The backlog of new jobs."""
+    queue = open_one()
+    began_s = time.monotonic()
+    queue.enqueue(_JOBS)
+    age_s = queue.backlog().oldest_job_s
+    require(
+        age_s is not None and 0 <= age_s <= time.monotonic() - began_s + 1,
+        f"the age of jobs that were just enqueued is {age_s} s",
+    )

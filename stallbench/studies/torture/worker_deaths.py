@@ -1,0 +1,93 @@
+"""The promises of a library whose own workers are killed at any moment: no crash point is inside the library, for example in its claim.
+
+The run's own checks judge what happened to the jobs, with the time of the rescue that the library's definition gives.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from stallbench.run.conclusion import conclude
+from stallbench.run.opening import open_run
+from stallbench.run.view import RunView
+from stallbench.scenario.file import read_scenario
+from stallbench.scenario.model import Scenario
+from stallbench.studies.torture.judgement import NOT_OF_THE_QUEUE
+from stallbench.studies.torture.outcome import PROMISES
+from stallbench.studies.torture.promise_outcome import PromiseOutcome
+from stallbench.verdicts import Verdict
+from stallbench.verdicts.check import WORST_FIRST
+
+PHASES = frozenset({"before", "kills", "settling"})
+"""The names of the run's phases."""
+_FILE = "worker-deaths.toml"
+_SCENARIO = """
+summary = "Workers are killed one after the other, and replaced."
+seed = {seed}
+database.engine = {engine}
+queue.kind = {kind}
+producers = {{ rate = 20, max_batch = 10 }}
+workers = {{ count = 3, work = "20ms", poll = "300ms" }}
+
+[[phases]]
+name = "before"
+duration = "3s"
+
+[[phases]]
+name = "kills"
+duration = "10s"
+measured = false
+faults = [{{ kind = "kill", on = "workers", every = "2s", replace_after = "200ms" }}]
+
+[[phases]]
+name = "settling"
+duration = "30s"
+until = "caught_up"
+measured = false
+"""
+
+
+def try_worker_deaths(
+    kind: str, engine: str, overrides: Sequence[str], *, seed: int, folder: Path, view: RunView
+) -> list[PromiseOutcome]:
+    """Do one run below ``folder`` and return an outcome for each promise; raises `NotCarriedOutError`."""
+    scenario = write_scenario(kind, engine, overrides, seed=seed, folder=folder)
+    with open_run(scenario, folder, view, is_latest=False) as run:
+        run.carry_out()
+    return summarise_verdict(conclude(run.folder))
+
+
+def write_scenario(kind: str, engine: str, overrides: Sequence[str], *, seed: int, folder: Path) -> Scenario:
+    """Write the scenario into ``folder`` and read it; raises `stallbench.scenario.file.ScenarioError`."""
+    file = folder / _FILE
+    file.write_text(_SCENARIO.format(seed=seed, engine=json.dumps(engine), kind=json.dumps(kind, ensure_ascii=False)))
+    return read_scenario(str(file), overrides=overrides)
+
+
+def summarise_verdict(verdict: Verdict) -> list[PromiseOutcome]:
+    """Return the worst finding of each promise's check, and what else is wrong, if anything. If no worker was killed as planned, nothing is known of any
+    promise.
+    """
+    inactive = [each for each in verdict.findings if each.check == "injections" and each.result != "pass"]
+    found = []
+    for check, title in PROMISES.items():
+        name = f"{title}, while its workers are killed"
+        findings = [each for each in verdict.findings if each.check == check]
+        worst = min(findings, key=lambda each: WORST_FIRST.index(each.result), default=None)
+        if worst is None or inactive:
+            reason = inactive[0].reason if inactive else f"the run has no finding of {check}"
+            found.append(PromiseOutcome(name=name, result="unknown", reason=reason))
+        else:
+            found.append(PromiseOutcome(name=name, result=worst.result, reason=worst.reason))
+    others = [
+        each
+        for each in verdict.findings
+        if each.result in ("fail", "unknown") and each.check not in PROMISES and each.check not in NOT_OF_THE_QUEUE
+    ]
+    if others:
+        result = min((each.result for each in others), key=WORST_FIRST.index)
+        reason = "; ".join(f"{each.check}: {each.reason}" for each in others)
+        found.append(PromiseOutcome(name="nothing else is wrong, while its workers are killed", result=result, reason=reason))
+    return found
