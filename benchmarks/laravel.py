@@ -20,12 +20,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from benchmarks.workers import MEASURED_S, SETTLE_S, Throughput, run_workers, start_collectors
-from stallbench.processes.queue_client import opened_queue
+from stallbench.base.section import SettingValue
+from stallbench.engines.database import Database
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob
-from stallbench.scenario.database import Database
-from stallbench.scenario.section import SettingValue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.setup.packages import CACHE, unpack_debian
 

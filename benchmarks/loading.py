@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from stallbench.engines import ENGINES, Engine
-from stallbench.processes.queue_client import opened_queue
+from stallbench.engines.database import Database
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue, find_queues
-from stallbench.scenario.database import Database
+from stallbench.queues.queue_client import opened_queue
 from stallbench.scenario.sections import Producers
 from stallbench.servers.cluster import start_cluster
 from stallbench.setup.components import MissingComponentError

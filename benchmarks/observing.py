@@ -22,13 +22,13 @@ from urllib.request import urlopen
 
 import psutil
 
+from stallbench.base.ports import find_free_port
 from stallbench.engines import driver_of
+from stallbench.engines.database import Database
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.cluster import start_cluster
-from stallbench.servers.ports import find_free_port
 
 TABLES, SESSIONS = 10_000, 500
 FOR_S = 120.0

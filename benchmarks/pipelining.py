@@ -25,13 +25,13 @@ from typing import Any
 import psutil
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
-from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob, Queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.cluster import start_cluster
 
 _OPERATIONS = 1500

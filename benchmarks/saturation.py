@@ -16,12 +16,12 @@ from types import MappingProxyType
 
 from benchmarks.processor_time import take_snapshot
 from benchmarks.workers import MEASURED_S, SETTLE_S, Throughput, run_workers, start_collectors
+from stallbench.base.section import SettingValue
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues
-from stallbench.scenario.database import Database
-from stallbench.scenario.section import SettingValue
 from stallbench.servers.cluster import Cluster, start_cluster
 from stallbench.setup.components import require_postgres
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.engines import driver_of
-from stallbench.processes.queue_client import opened_queue
+from stallbench.engines.database import Database
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob, Queue
-from stallbench.scenario.database import Database
+from stallbench.queues.queue_client import opened_queue
 from stallbench.scenario.sections import Producers
 from stallbench.servers.cluster import start_cluster
 

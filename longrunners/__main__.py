@@ -16,10 +16,11 @@ from longrunners import find_longrunners
 from longrunners.longrunner import LongrunnerDocument, LostError
 from longrunners.validation import Choice, Choices, find_issues
 from stallbench.engines import driver_of
-from stallbench.exposition import serve
-from stallbench.external.role_document import role_document
-from stallbench.processes.role import EXIT_BAD_DOCUMENT, CannotContinueError, Stop, read_document, run_role, send_message
+from stallbench.engines.role_errors import run_role
+from stallbench.processes.exposure import serve
+from stallbench.processes.role import EXIT_BAD_DOCUMENT, CannotContinueError, Stop, read_document, send_message
 from stallbench.processes.role_arguments import role_parser
+from stallbench.queues.role_document import role_document
 
 
 def main() -> None:

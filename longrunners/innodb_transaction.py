@@ -12,8 +12,8 @@ import pymysql
 from longrunners.longrunner import Longrunner, LongrunnerOptions, LostError
 from stallbench.engines import driver_of
 from stallbench.engines.mysql import LONGEST_USER
-from stallbench.injection.record import Evidence
 from stallbench.processes.role import Stop
+from stallbench.records.injections import Evidence
 
 _POLL_S = 0.2
 _SESSIONS = "SELECT id FROM information_schema.processlist WHERE user = %s AND id <> connection_id()"

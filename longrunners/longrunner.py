@@ -8,10 +8,10 @@ from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.exposition import Exposure
-from stallbench.injection.record import Evidence
+from stallbench.processes.exposure import Exposure
 from stallbench.processes.role import Stop
 from stallbench.records.endpoint import Endpoint
+from stallbench.records.injections import Evidence
 
 
 class LongrunnerOptions(BaseModel):

@@ -17,10 +17,10 @@ from pydantic import Field
 
 from longrunners.longrunner import LongrunnerOptions, LostError
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner, describe
-from stallbench.injection.record import Evidence
-from stallbench.processes.reconnection import reconnect
+from stallbench.base.duration import Duration
+from stallbench.engines.reconnection import reconnect
 from stallbench.processes.role import CannotContinueError, Stop, send_message
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 from stallbench.waiting import wait_until
 
 _POLL_S = 0.2

@@ -10,8 +10,8 @@ from longrunners.idle_writer import drop_table
 from longrunners.longrunner import LongrunnerOptions
 from longrunners.postgres_longrunner import Connection
 from longrunners.sessionless import LeftoverLongrunner
-from stallbench.injection.record import Evidence
 from stallbench.processes.role import CannotContinueError
+from stallbench.records.injections import Evidence
 
 _NEEDED = "max_prepared_transactions of at least 1 in database.settings"
 

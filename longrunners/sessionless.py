@@ -8,9 +8,9 @@ import psycopg
 
 from longrunners.longrunner import LostError, OptionsT
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner
-from stallbench.injection.record import Evidence
-from stallbench.processes.reconnection import reconnect
+from stallbench.engines.reconnection import reconnect
 from stallbench.processes.role import CannotContinueError, Stop
+from stallbench.records.injections import Evidence
 
 _POLL_S = 0.5
 

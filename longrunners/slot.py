@@ -15,8 +15,8 @@ from longrunners.feedback import send_feedback
 from longrunners.longrunner import LongrunnerOptions
 from longrunners.postgres_longrunner import Connection
 from longrunners.sessionless import LeftoverLongrunner
-from stallbench.injection.record import Evidence
 from stallbench.processes.role import CannotContinueError
+from stallbench.records.injections import Evidence
 
 _NEEDED = "wal_level = 'logical' in database.settings, for a logical slot"
 _STATE = """

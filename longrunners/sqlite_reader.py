@@ -9,10 +9,10 @@ import time
 from pydantic import Field
 
 from longrunners.longrunner import Longrunner, LongrunnerOptions
+from stallbench.base.duration import Duration
 from stallbench.engines import driver_of
-from stallbench.injection.record import Evidence
 from stallbench.processes.role import Stop
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 
 _POLL_S = 0.1
 

@@ -11,8 +11,8 @@ from psycopg.errors import Diagnostic
 
 from longrunners.longrunner import LostError, OptionsT
 from longrunners.postgres_longrunner import Connection, PostgresLongrunner, describe
-from stallbench.injection.record import Evidence
 from stallbench.processes.role import Stop
+from stallbench.records.injections import Evidence
 
 _POLL_S = 0.2
 

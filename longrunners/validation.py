@@ -7,7 +7,7 @@ import json
 from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
 from longrunners import find_longrunners
-from stallbench.injection.longrunner_issue import LongrunnerIssue
+from stallbench.scenario.longrunner_issue import LongrunnerIssue
 
 
 class Choice(BaseModel):

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from producers.producer import Producer, ProducerDocument
-from stallbench.exposition import make_event_figures, make_offered_rate, serve
-from stallbench.external.role_document import role_document
-from stallbench.processes.role import Stop, Suspension, run_role, send_message
+from stallbench.engines.role_errors import run_role
+from stallbench.processes.exposure import make_event_figures, make_offered_rate, serve
+from stallbench.processes.role import Stop, Suspension, send_message
 from stallbench.processes.role_arguments import role_parser
+from stallbench.queues.role_document import role_document
 from stallbench.records.events import EventLog
 
 

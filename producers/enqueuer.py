@@ -11,15 +11,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from stallbench.engines.error_kinds import CONNECT
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFaults
-from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
 from stallbench.queues import DEFAULT_QUEUE, NewJob, Queue, RefusedError
+from stallbench.queues.crash_points import CrashPoint
+from stallbench.queues.load_bounds import LEAST_PAYLOAD_BYTES
+from stallbench.queues.queue_client import ClientDocument, QueueClient
 from stallbench.records.events import ENQUEUE, Event, EventLog
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.scenario.load_bounds import LEAST_PAYLOAD_BYTES
 
 EnqueueOperation = Callable[[Sequence[NewJob]], Sequence[int]]
 _WORDS = (

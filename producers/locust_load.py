@@ -20,9 +20,9 @@ from producers.locust_options import find_target, read_rate
 from producers.locust_target import GivenDocument, Target, require_queue
 from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import CONNECT
-from stallbench.exposition import make_event_figures, serve
-from stallbench.exposition.event_figures import offered_rate
-from stallbench.processes.reconnection import reconnect
+from stallbench.engines.reconnection import reconnect
+from stallbench.processes.event_figures import offered_rate
+from stallbench.processes.exposure import make_event_figures, serve
 from stallbench.processes.role import EXIT_CANNOT_CONTINUE, CannotContinueError, Stop, send_message
 from stallbench.records.events import Event, EventLog, format_error
 

@@ -16,8 +16,9 @@ from producers.locust_load import LocustLoad
 from producers.locust_options import add_options, read_bounds, read_rate
 from producers.locust_target import require_queue
 from producers.locust_verdict import judge, keep_fractions_of_ms
+from stallbench.engines.role_errors import is_expected
 from stallbench.errors import EXIT_BAD_INPUT, BadInputError, StallbenchError
-from stallbench.processes.role import EXIT_CANNOT_CONTINUE, is_expected
+from stallbench.processes.role import EXIT_CANNOT_CONTINUE
 
 USERS = 50
 """Default number of connections that share the rate."""

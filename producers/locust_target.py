@@ -12,11 +12,11 @@ from pydantic import Field
 
 from producers.enqueuer import EnqueuerDocument
 from stallbench.errors import BadInputError
-from stallbench.external.registration import join_run_folder, read_join_instructions, watch_for_stop
 from stallbench.faults import find_faults
-from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.role import Stop
 from stallbench.queues import find_queue
+from stallbench.queues.queue_client import opened_queue
+from stallbench.queues.registration import join_run_folder, read_join_instructions, watch_for_stop
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.locust_bounds import LOCUST_FOLDER, LocustBounds, bounds_of
 from stallbench.scenario.model import Scenario

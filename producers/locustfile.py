@@ -26,8 +26,9 @@ from producers.enqueuer import EnqueueOperation
 from producers.locust_load import LocustLoad
 from producers.locust_process import LocustProcess
 from stallbench.engines import driver_of
+from stallbench.engines.role_errors import is_expected
 from stallbench.errors import StallbenchError
-from stallbench.processes.role import CannotContinueError, is_expected
+from stallbench.processes.role import CannotContinueError
 from stallbench.queues import NewJob, RefusedError
 from stallbench.records.nanoseconds import NS_PER_S
 

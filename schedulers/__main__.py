@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from schedulers.scheduler import Scheduler, SchedulerDocument
-from stallbench.exposition import make_event_figures, serve
-from stallbench.processes.role import Stop, read_document, run_role, send_message
+from stallbench.engines.role_errors import run_role
+from stallbench.processes.exposure import make_event_figures, serve
+from stallbench.processes.role import Stop, read_document, send_message
 from stallbench.processes.role_arguments import role_parser
 from stallbench.records.events import EventLog
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFaults
-from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
+from stallbench.queues.crash_points import CrashPoint
+from stallbench.queues.queue_client import ClientDocument, QueueClient
 from stallbench.records.events import EventLog
 
 _PAUSE_AFTER_ERROR_S = 0.2

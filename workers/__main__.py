@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from stallbench.exposition import make_event_figures, serve
-from stallbench.external.role_document import role_document
-from stallbench.processes.role import CannotContinueError, Stop, Suspension, run_role, send_message
+from stallbench.engines.role_errors import run_role
+from stallbench.processes.exposure import make_event_figures, serve
+from stallbench.processes.role import CannotContinueError, Stop, Suspension, send_message
 from stallbench.processes.role_arguments import role_parser
 from stallbench.queues import find_queue
+from stallbench.queues.role_document import role_document
 from stallbench.records.events import EventLog
 from workers.worker import Worker, WorkerDocument
 

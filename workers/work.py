@@ -9,11 +9,11 @@ import signal
 import time
 from collections.abc import Mapping
 
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFault, JobFaults
 from stallbench.processes.role import send_message
 from stallbench.queues import Claim
+from stallbench.queues.crash_points import CrashPoint
 
 
 class WorkFailedError(Exception):

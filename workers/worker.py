@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import Field
 
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFaults
-from stallbench.processes.queue_client import ClientDocument, QueueClient
 from stallbench.processes.role import Stop
 from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, Queue
+from stallbench.queues.crash_points import CrashPoint
+from stallbench.queues.queue_client import ClientDocument, QueueClient
 from stallbench.records.events import Event, EventLog
 from workers.work import Work, WorkFailedError
 

@@ -10,8 +10,9 @@ from stallbench.collectors import collectors_for
 from stallbench.collectors.document import CollectorsDocument
 from stallbench.collectors.own_cost import OwnCost
 from stallbench.collectors.sampler import Sampler
-from stallbench.exposition import make_sample_figures, serve
-from stallbench.processes.role import CannotContinueError, Stop, read_document, run_role, send_message
+from stallbench.engines.role_errors import run_role
+from stallbench.processes.exposure import make_sample_figures, serve
+from stallbench.processes.role import CannotContinueError, Stop, read_document, send_message
 from stallbench.processes.role_arguments import role_parser
 from stallbench.waiting import wait_until
 

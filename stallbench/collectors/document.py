@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.exposition import Exposure
+from stallbench.processes.exposure import Exposure
 from stallbench.records.endpoint import Endpoint
 
 

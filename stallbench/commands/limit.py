@@ -18,8 +18,8 @@ from stallbench.commands.options import (
     find_against,
 )
 from stallbench.errors import BadInputError
+from stallbench.queues.load_bounds import MOST_RATE
 from stallbench.run.folder import RUNS
-from stallbench.scenario.load_bounds import MOST_RATE
 from stallbench.visible_text import say
 
 
@@ -128,7 +128,7 @@ def limit(
 
 
 def _read_duration_s(option: str, text: str, *, least_s: float) -> float:
-    from stallbench.scenario.duration import parse_duration_s
+    from stallbench.base.duration import parse_duration_s
 
     try:
         duration_s = parse_duration_s(text)

@@ -10,7 +10,7 @@ import typer
 
 from stallbench.commands.endings import shorten
 from stallbench.commands.options import CrashSeedOption, RunsOption, SetOption
-from stallbench.injection.crash_points import CrashPoint
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.run.folder import RUNS
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
+from stallbench.base.section import SettingValue
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.section import SettingValue
 from stallbench.sql_names import NO_SQL, write_quoted
 from stallbench.visible_text import make_visible
 

@@ -13,11 +13,11 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from pydantic import SecretStr
 
 from stallbench.engines import ENGINES, Engine
+from stallbench.engines.database import Database
 from stallbench.engines.libpq import read_parameters
 from stallbench.engines.mysql_encryption import read_encryption
 from stallbench.errors import BadInputError
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint, has_password
-from stallbench.scenario.database import Database
 from stallbench.suggestion import did_you_mean
 
 _SCHEMES: Mapping[str, tuple[Engine, int]] = {

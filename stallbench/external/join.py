@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from stallbench import external
+from stallbench.base.section import SettingValue
 from stallbench.discovery import PluginGroup, discover
 from stallbench.engines import ENGINES
+from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import ServerAdapter
 from stallbench.external.addresses import ExternalServers
@@ -21,8 +23,6 @@ from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
-from stallbench.scenario.section import SettingValue
 from stallbench.servers.cluster import Cluster, Server
 from stallbench.servers.record import Role
 from stallbench.servers.toxiproxy import ToxiproxyServer, join_toxiproxy, start_toxiproxy

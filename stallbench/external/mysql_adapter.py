@@ -9,11 +9,11 @@ from typing import Any
 
 import pymysql
 
+from stallbench.base.section import SettingValue
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
 from stallbench.external.setting_values import innodb_argument, normalize_innodb
-from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import read_changed_settings
 
 _OBJECTS = """

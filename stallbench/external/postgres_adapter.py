@@ -10,12 +10,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.sql import SQL, Identifier, Literal
 
+from stallbench.base.section import SettingValue
 from stallbench.engines.postgres import Connection
 from stallbench.engines.postgres_trust import OPEN_TRANSACTIONS_OF_STRANGERS, STRANGERS_WHO_MAY_CREATE
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
 from stallbench.external.setting_values import normalize_postgres
-from stallbench.scenario.section import SettingValue
 from stallbench.servers.postgres import read_changed_settings, setting_text
 from stallbench.sql_names import write_quoted
 from stallbench.visible_text import make_visible

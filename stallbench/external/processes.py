@@ -6,8 +6,12 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from stallbench.base.ports import LOOPBACK
+from stallbench.engines.clock_offset import measure_clock_offset
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.external.registration import (
+from stallbench.processes.record import Intended, ProcessRecord
+from stallbench.processes.role_command import describe_role_command
+from stallbench.queues.registration import (
     INSTRUCTIONS_FILE,
     JoinInstructions,
     ProducerLoad,
@@ -15,15 +19,11 @@ from stallbench.external.registration import (
     read_registrations,
     stop_file,
 )
-from stallbench.processes.clock_offset import measure_clock_offset
-from stallbench.processes.record import Intended, ProcessRecord
-from stallbench.processes.role_command import describe_role_command
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import QueueRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.cluster import Cluster
-from stallbench.servers.ports import LOOPBACK
 from stallbench.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE, remove_password
 from stallbench.storage.private import Trust, find_group, open_trusted
 from stallbench.waiting import wait_until

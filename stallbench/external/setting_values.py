@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from stallbench.scenario.section import SettingValue
+from stallbench.base.section import SettingValue
 
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 _KIB = 1024

@@ -7,12 +7,12 @@ import time
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
-from stallbench.injection.record import Evidence
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 from stallbench.waiting import wait_until
 
 _WAITING_WITHIN_S = 10.0

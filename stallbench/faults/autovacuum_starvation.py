@@ -14,7 +14,7 @@ from pydantic import Field
 from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
+from stallbench.records.injections import Evidence
 from stallbench.waiting import wait_until
 
 _LONGEST_NAPTIME_S = 10

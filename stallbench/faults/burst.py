@@ -7,11 +7,11 @@ from pydantic import Field
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import AddedLoad, Fault, FaultOptions, FaultPlace
-from stallbench.injection.record import AT_ONCE, RATE, Evidence
 from stallbench.libraries import find_libraries
 from stallbench.queues import DEFAULT_QUEUE, list_queues_using
+from stallbench.queues.load_bounds import LEAST_PAYLOAD_BYTES, MOST_AT_ONCE, MOST_PAYLOAD_BYTES, MOST_RATE
 from stallbench.queues.second_queue import HasSecondQueue
-from stallbench.scenario.load_bounds import LEAST_PAYLOAD_BYTES, MOST_AT_ONCE, MOST_PAYLOAD_BYTES, MOST_RATE
+from stallbench.records.injections import AT_ONCE, RATE, Evidence
 
 
 class BurstOptions(FaultOptions):

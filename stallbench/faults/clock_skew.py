@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.faults.fault import FaultOptions, FaultPlace
 from stallbench.faults.work import WorkFault
 from stallbench.injection.job_faults import JobFault
-from stallbench.injection.record import Evidence
 from stallbench.injection.worker_clocks import CLOCK_SKEW
 from stallbench.queues.library_queue import LibraryQueue
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 
 _ASKS_THE_KERNEL = ("go",)
 """Languages whose programs do not ask the C library for the time."""

@@ -8,11 +8,12 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from stallbench.base.duration import Duration
+from stallbench.base.section import issue
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.announced_kills import AnnouncedKills
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import (
     Crash,
     JobFault,
@@ -22,10 +23,9 @@ from stallbench.injection.job_faults import (
     remove_announcement,
     start_job_fault,
 )
-from stallbench.injection.record import JOBS, KILLED, PAUSED, Evidence
 from stallbench.processes.process import Process
-from stallbench.scenario.duration import Duration
-from stallbench.scenario.section import issue
+from stallbench.queues.crash_points import CrashPoint
+from stallbench.records.injections import JOBS, KILLED, PAUSED, Evidence
 from stallbench.waiting import wait_until
 
 _WITHOUT_CHOICE_NTH = 10

@@ -8,13 +8,13 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
 from stallbench.faults.replacement import Replacement, ReplacementPolicy, RestartPolicy
-from stallbench.injection.record import KILLED, Evidence
 from stallbench.processes.process import Process
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import KILLED, Evidence
 from stallbench.waiting import wait_until
 
 _END_S = 5.0

@@ -6,11 +6,11 @@ import time
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 from stallbench.servers.promotion import find_bytes_behind, promote
 from stallbench.servers.starter import answers
 

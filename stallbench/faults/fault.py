@@ -15,8 +15,8 @@ from stallbench.engines import ENGINES, Engine
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.combination import Combination
 from stallbench.injection.context import InjectionContext
-from stallbench.injection.record import Evidence
 from stallbench.queues import Queue
+from stallbench.records.injections import Evidence
 
 FaultTarget = Literal["server", "primary", "replica", "link", "worker", "producer", "scheduler"]
 """What a fault can act on. ``server``: a server, by its name, or its connections to clients. ``primary``, ``replica``: a server of that role.

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.outage import RETURN_S
-from stallbench.injection.record import Evidence
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 from stallbench.servers.postgres import PostgresServer
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import answers

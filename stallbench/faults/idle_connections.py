@@ -13,7 +13,7 @@ from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import TOO_MANY_CONNECTIONS_CODES, ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
-from stallbench.injection.record import Evidence
+from stallbench.records.injections import Evidence
 from stallbench.waiting import wait_until
 
 _MOST = 5000

@@ -6,12 +6,12 @@ import time
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import KILLED, Evidence
 from stallbench.processes.process import Process
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import KILLED, Evidence
 
 
 class KillOptions(FaultOptions):

@@ -9,12 +9,12 @@ from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.external.join import record_declared
 from stallbench.faults.fault import FaultPlace
 from stallbench.injection.context import InjectionContext
-from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
 from stallbench.libraries.definition import VERSION
 from stallbench.libraries.migration import MigrationAttempt
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
 from stallbench.queues.worker_command import name_connections
+from stallbench.records.injections import ENDED_BY_DEADLOCK, Evidence
 
 
 def find_library_issue(queue: type[LibraryQueue], place: FaultPlace) -> tuple[str, str] | None:

@@ -9,16 +9,16 @@ from typing import Literal
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.alter_table import REMOVED_WITHIN_S
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
 from stallbench.faults.library_migration import LibraryMigration, find_library_issue
 from stallbench.faults.side_session import SideSession
-from stallbench.injection.record import ENDED_BY_DEADLOCK, LOCKED_JOBS, Evidence
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import ENDED_BY_DEADLOCK, LOCKED_JOBS, Evidence
 from stallbench.waiting import wait_until
 
 _POLL_S = 0.05

@@ -9,12 +9,12 @@ from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines import SERVER_ENGINES
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 
 Stream = Literal["upstream", "downstream", "both"]
 _LONGER_THAN_ANY_S = 7 * 24 * 3600.0

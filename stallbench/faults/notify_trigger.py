@@ -12,7 +12,7 @@ from stallbench.engines.postgres import Connection, connect, quote_table
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.join import create_recorded
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
+from stallbench.records.injections import Evidence
 
 _NOTIFIED_WITHIN_S = 10.0
 

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions, FaultPlace
-from stallbench.injection.record import Evidence
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues.other_jobs import HasOtherJobs
+from stallbench.queues.queue_client import opened_queue
+from stallbench.records.injections import Evidence
 
 
 class OtherJobsOptions(FaultOptions):

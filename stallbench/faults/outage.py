@@ -9,14 +9,14 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines import SERVER_ENGINES
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions, FaultTarget
-from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 from stallbench.servers.cluster import Server
 from stallbench.servers.starter import answers
 from stallbench.waiting import wait_until

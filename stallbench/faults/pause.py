@@ -10,8 +10,8 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import PAUSED, Evidence
 from stallbench.processes.process import Process
+from stallbench.records.injections import PAUSED, Evidence
 from stallbench.waiting import wait_until
 
 _VERIFIED_WITHIN_S = 10.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from stallbench.engines.database import PoolerMode
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
-from stallbench.scenario.database import PoolerMode
+from stallbench.records.injections import Evidence
 from stallbench.servers.pgbouncer import Pgbouncer
 
 

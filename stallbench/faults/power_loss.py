@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.outage import Outage
-from stallbench.injection.record import Evidence
 from stallbench.processes.process import Process
 from stallbench.processes.reaper import remove_shared_memory
+from stallbench.records.injections import Evidence
 from stallbench.servers.cluster import Server
 from stallbench.servers.mysql import MySQLServer
 from stallbench.servers.postgres import PostgresServer

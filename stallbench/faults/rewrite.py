@@ -14,7 +14,7 @@ from pydantic import Field
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.faults.side_session import SideSession
-from stallbench.injection.record import ENDED_BY_DEADLOCK, Evidence
+from stallbench.records.injections import ENDED_BY_DEADLOCK, Evidence
 
 _INVALID = (
     "SELECT indexrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_index JOIN pg_catalog.pg_class ON pg_class.oid = indexrelid "

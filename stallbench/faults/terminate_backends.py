@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 from stallbench.waiting import wait_until
 
 _ENDED_WITHIN_S = 10.0

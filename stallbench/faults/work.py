@@ -11,13 +11,13 @@ from typing import TypeVar
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.faults.announced_kills import AnnouncedKills
 from stallbench.faults.combination import Combination
 from stallbench.faults.fault import Fault, FaultOptions
 from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_fault
-from stallbench.injection.record import KILLED, Evidence
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import KILLED, Evidence
 
 _NEEDS_WORKERS = Combination(place="jobs", on="workers", needs=frozenset({"server", "workers"}))
 WorkOptionsT = TypeVar("WorkOptionsT", bound=FaultOptions)

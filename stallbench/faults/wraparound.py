@@ -9,12 +9,12 @@ from typing import Literal
 import psycopg
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.faults.fault import Fault, FaultOptions
-from stallbench.injection.record import Evidence
-from stallbench.scenario.duration import Duration
+from stallbench.records.injections import Evidence
 from stallbench.servers.transaction_ids import HOLDER
 from stallbench.waiting import wait_until
 

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import JobFault, JobFaults
 from stallbench.queues import Queue
+from stallbench.queues.crash_points import CrashPoint
 
 ResultT = TypeVar("ResultT")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stallbench.faults import find_faults
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
-from stallbench.injection.record import Evidence, InjectionRecord
+from stallbench.records.injections import Evidence, InjectionRecord
 from stallbench.scenario.choices import FaultChoice
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from stallbench.injection.record import Evidence, InjectionRecord
+from stallbench.records.injections import Evidence, InjectionRecord
 
 
 class Injection(ABC):

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from stallbench.injection.crash_points import CrashPoint
+from stallbench.queues.crash_points import CrashPoint
 
 Crash = Literal["kill", "pause"]
 """What happens to a process at a crash point: SIGKILL, or SIGSTOP until the bench sends SIGCONT."""

@@ -17,7 +17,7 @@ from stallbench.injection.fault import FaultInjection
 from stallbench.injection.injection import Injection
 from stallbench.injection.longrunner import LongrunnerInjection
 from stallbench.injection.maintenance import MaintenanceInjection
-from stallbench.injection.record import InjectionRecord
+from stallbench.records.injections import InjectionRecord
 from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.sections import Phase
 

@@ -11,9 +11,9 @@ from stallbench.external.join import ExternalServerControl
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
 from stallbench.injection.longrunner_verification import find_on_innodb, find_on_postgres, find_on_sqlite
-from stallbench.injection.record import Evidence, InjectionRecord
 from stallbench.processes.process import Process
 from stallbench.processes.role_command import role_command
+from stallbench.records.injections import Evidence, InjectionRecord
 from stallbench.scenario.choices import LongrunnerChoice
 from stallbench.waiting import wait_until
 

@@ -15,7 +15,7 @@ from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.collectors.innodb_views import read_open_transactions
 from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
-from stallbench.injection.record import Evidence
+from stallbench.records.injections import Evidence
 from stallbench.servers.cluster import Server
 from stallbench.waiting import wait_until
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
-from stallbench.injection.record import Evidence, InjectionLogEntry, InjectionRecord
 from stallbench.maintenance import find_maintenance_kinds
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.python_command import python_command
+from stallbench.records.injections import Evidence, InjectionLogEntry, InjectionRecord
 from stallbench.scenario.choices import MaintenanceChoice
 
 

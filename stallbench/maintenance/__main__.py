@@ -9,10 +9,11 @@ import time
 from typing import Any
 
 from stallbench.engines import driver_of
+from stallbench.engines.reconnection import reconnect
+from stallbench.engines.role_errors import run_role
 from stallbench.errors import NotCarriedOutError
 from stallbench.maintenance import TaskDocument, find_maintenance_kinds
-from stallbench.processes.reconnection import reconnect
-from stallbench.processes.role import Stop, read_document, run_role, send_message
+from stallbench.processes.role import Stop, read_document, send_message
 from stallbench.processes.role_arguments import role_parser
 
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.maintenance.task import Task, TaskOptions
-from stallbench.scenario.duration import Duration
 
 
 class CheckpointOptions(TaskOptions):

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.maintenance.task import Task, TaskOptions, set_statement_timeout
-from stallbench.scenario.duration import Duration
 
 
 class DeleteRowsOptions(TaskOptions):

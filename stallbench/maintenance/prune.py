@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from stallbench.maintenance.task import Task, TaskOptions
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import Queue
 from stallbench.queues.completed_jobs import HasCompletedJobs
+from stallbench.queues.queue_client import opened_queue
 
 
 class Prune(Task[TaskOptions]):

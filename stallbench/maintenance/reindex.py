@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.maintenance.task import Task, TaskOptions, set_statement_timeout
-from stallbench.scenario.duration import Duration
 
 _INVALID = """
 SELECT indexrelid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_index

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.maintenance.task import Task, TaskOptions
-from stallbench.scenario.duration import Duration
 
 _FIND = """
 SELECT slot_name, pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), restart_lsn) / 1048576

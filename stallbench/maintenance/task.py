@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stallbench.base.duration import Duration
 from stallbench.engines import Engine
-from stallbench.exposition import Exposure
+from stallbench.processes.exposure import Exposure
 from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.duration import Duration
 
 
 class TaskOptions(BaseModel):

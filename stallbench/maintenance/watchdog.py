@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
+from stallbench.base.duration import Duration
 from stallbench.maintenance.task import Task, TaskOptions
-from stallbench.scenario.duration import Duration
 
 # Other maintenance is not ended: a REINDEX, for example, may take as long as it needs.
 _OF_POSTGRES = """

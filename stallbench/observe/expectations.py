@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import Field
 
+from stallbench.base.section import Section
 from stallbench.errors import BadInputError
 from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES, measure_of
 from stallbench.scenario.expectation import Expectation
-from stallbench.scenario.section import Section
 from stallbench.scenario.toml import FileKind, ScenarioError, read_toml
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 

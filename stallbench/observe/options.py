@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stallbench.base.duration import parse_duration_s
 from stallbench.errors import BadInputError
 from stallbench.observe.address import ObservedServers, read_addresses
-from stallbench.scenario.duration import parse_duration_s
 from stallbench.setup.components import require_java
 
 if TYPE_CHECKING:
-    from stallbench.exposition.exposure import Exposure
+    from stallbench.processes.exposure import Exposure
     from stallbench.scenario.expectation import Expectation
 
 _SHORTEST_PAUSE_S = 1.0
@@ -143,7 +143,7 @@ def _read_time(option: str, text: str, shortest_s: float, longest_s: float) -> f
 
 def _read_exposure(address: str) -> Exposure:
     """Return where to listen; raises `BadInputError` if that is no free address of this machine."""
-    from stallbench.exposition.exposure import Exposure
+    from stallbench.processes.exposure import Exposure
 
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:

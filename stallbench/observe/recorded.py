@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from stallbench.exposition import serve
-from stallbench.exposition.intervals import Interval
-from stallbench.exposition.targets import Targets
 from stallbench.measures import MEASURES
 from stallbench.observe.expectations import PHASE
 from stallbench.observe.ongoing import Ongoing
 from stallbench.observe.recording import QUEUE_KIND, Recording
 from stallbench.observe.run_record import ObservationRecord
 from stallbench.observe.sampled_metrics import SampledRun
+from stallbench.processes.exposure import serve
+from stallbench.processes.targets import Targets
+from stallbench.run.intervals import Interval
 from stallbench.run.record import RunStatus, UncertainMetric
 from stallbench.scenario.expectation import Expectation
 from stallbench.shell_command import format_shell_command
@@ -96,8 +96,8 @@ def _list_lower_bounds(uncertain: Sequence[UncertainMetric]) -> list[str]:
 @contextmanager
 def exposed(ongoing: Ongoing, record: ObservationRecord | None) -> Iterator[None]:
     """Serve what the collectors measure to Prometheus, and list the address for its file discovery."""
-    from stallbench.exposition.run_figures import RunFigures
-    from stallbench.exposition.sample_figures import SampleFigures
+    from stallbench.processes.sample_figures import SampleFigures
+    from stallbench.run.run_figures import RunFigures
 
     options = ongoing.options
     assert options.exposure is not None, "asked for"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.collectors.document import WatchedQueue
+from stallbench.engines.database import Database
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.expectations import PHASE
 from stallbench.queues import Promise
@@ -15,7 +16,6 @@ from stallbench.run.host_facts import read_host_facts, read_library_versions
 from stallbench.run.record import QueueRecord, RunRecord, RunStatus, UncertainMetric, describe_bench
 from stallbench.run.recorder import plan_phases
 from stallbench.scenario.choices import QueueChoice
-from stallbench.scenario.database import Database
 from stallbench.scenario.expectation import Expectation
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Collectors, Phase, Producers

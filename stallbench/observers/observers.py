@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stallbench.base.ports import LOOPBACK
 from stallbench.errors import NotCarriedOutError
-from stallbench.exposition.exposure import Exposure, require_address, serve
-from stallbench.exposition.intervals import Interval
-from stallbench.exposition.targets import Targets
 from stallbench.observers.annotations import Annotations
 from stallbench.observers.grafana import GrafanaAddress, read_grafana
 from stallbench.observers.prometheus import DEFAULT_PORT, PrometheusServer
+from stallbench.processes.exposure import Exposure, require_address, serve
 from stallbench.processes.supervisor import Supervisor
+from stallbench.processes.targets import Targets
 from stallbench.run.folder import RunFolder
-from stallbench.servers.ports import LOOPBACK
+from stallbench.run.intervals import Interval
 from stallbench.storage.targets_file import name_targets
 
 if TYPE_CHECKING:
-    from stallbench.exposition.run_figures import RunFigures
+    from stallbench.run.run_figures import RunFigures
 
 _OWN_NAME = "bench"
 
@@ -70,7 +70,7 @@ class Observers:
         """Start them. If one cannot be started, the user sees one message and the run continues without it."""
         if self._observer_options.exposure is None:
             return
-        from stallbench.exposition.run_figures import RunFigures
+        from stallbench.run.run_figures import RunFigures
 
         self._figures = RunFigures()
         self._ports = {_OWN_NAME: serve(self._observer_options.exposure, self._figures)["metrics_port"]}

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 import requests
 
+from stallbench.base.ports import LOOPBACK, is_free
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
-from stallbench.servers.ports import LOOPBACK, is_free
 from stallbench.setup.server_programs import require_server
 from stallbench.waiting import wait_until
 

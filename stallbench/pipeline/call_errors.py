@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S
+from stallbench.engines.reconnection import LONGEST_PAUSE_S
 from stallbench.pipeline.frames import constant
 from stallbench.pipeline.time_axis import TimeAxis
-from stallbench.processes.reconnection import LONGEST_PAUSE_S
 from stallbench.records.events import ERROR_PATTERN, Event
 from stallbench.records.nanoseconds import NEVER_NS, NS_PER_S
 from stallbench.run.record import RunRecord

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from stallbench.injection.record import InjectionCategory, InjectionRecord
 from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.records.injections import InjectionCategory, InjectionRecord
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 

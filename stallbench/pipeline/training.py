@@ -9,12 +9,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.class_archive import archive_path
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.session import open_session
 from stallbench.processes.record import ProcessRecord
 from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE, format_snapshot
+from stallbench.records.injections import InjectionRecord
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.recorder import RunRecorder
 from stallbench.scenario.model import Scenario

@@ -7,10 +7,15 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from stallbench.processes.clock_offset import ClockOffset
-
 Intended = Literal["running", "stopped", "killed", "restarted"]
 """``restarted``: it could not start, and another was started in its place, as a supervisor does."""
+
+
+class ClockOffset(BaseModel, frozen=True, extra="forbid"):
+    """What has to be added to a clock to get the primary's, and the greatest possible error of that; both in ns."""
+
+    offset_ns: int
+    error_ns: int
 
 
 class ProcessRecord(BaseModel):

@@ -7,21 +7,19 @@ The same command runs under the bench, in a container, or by hand on another hos
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT
 from stallbench.visible_text import make_visible
 
@@ -166,21 +164,3 @@ class Suspension:
 
     def _end(self, signum: int, frame: FrameType | None) -> None:
         self._over.set()
-
-
-def is_expected(error: BaseException) -> bool:
-    """Whether the role's server or disk can cause this error, so that one line describes it to the user."""
-    return isinstance(error, (CannotContinueError, OSError, *loaded_errors()))
-
-
-def run_role(main: Callable[[], None]) -> None:
-    """Run ``main``. If its server or disk fails, print why in one line and end with `EXIT_CANNOT_CONTINUE`."""
-    gc.freeze()  # what was imported is no garbage
-    gc.enable()
-    try:
-        main()
-    except Exception as error:
-        if not is_expected(error):
-            raise
-        print(f"cannot continue: {make_visible(describe_error(error))}", file=sys.stderr)
-        sys.exit(EXIT_CANNOT_CONTINUE)

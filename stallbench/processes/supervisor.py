@@ -156,16 +156,6 @@ class Supervisor:
         return [process.record() for process in self._all]
 
 
-def unprivileged_user() -> str | None:
-    """Return the user that runs servers that refuse root: ``postgres`` or else ``nobody``; none if the bench is not root."""
-    if os.geteuid() != 0:
-        return None
-    try:
-        return pwd.getpwnam("postgres").pw_name
-    except KeyError:
-        return "nobody"
-
-
 def _as_user(user: str | None) -> dict[str, Any]:
     if user is None:
         return {}

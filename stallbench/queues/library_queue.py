@@ -17,12 +17,12 @@ from pydantic import Field, create_model
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import driver_of, loaded_errors
 from stallbench.errors import NotCarriedOutError
-from stallbench.injection.crash_points import LIBRARY_WORKER_POINTS
 from stallbench.libraries import DEFINITION, find_library
 from stallbench.libraries.adapter import AdapterError, AdapterProducer, JobsRefusedError, install_tables, prune_jobs
 from stallbench.libraries.installation import command_of, environment_of, require_installed
 from stallbench.libraries.option import Option
 from stallbench.queues.completed_jobs import RETAINED
+from stallbench.queues.crash_points import LIBRARY_WORKER_POINTS
 from stallbench.queues.library_jobs import find_preconditions, make_arguments, take_numbers
 from stallbench.queues.library_rows import LibraryRows, explain_lack_of_completed_jobs, explain_lack_of_prune_command, options_of
 from stallbench.queues.queue import Backlog, Claim, NewJob, OptionRole, Precondition, Promise, Queue, QueueOptions, RefusedError

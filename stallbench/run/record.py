@@ -14,12 +14,12 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import stallbench
+from stallbench.base.duration import ON_RECORD
 from stallbench.errors import BadInputError
-from stallbench.injection.record import InjectionCategory, InjectionRecord
 from stallbench.libraries.settings import Value
 from stallbench.processes.record import ProcessRecord
 from stallbench.queues import Promise
-from stallbench.scenario.duration import ON_RECORD
+from stallbench.records.injections import InjectionCategory, InjectionRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.record import ServerRecord
 from stallbench.storage.address import AnyPath

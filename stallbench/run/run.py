@@ -11,7 +11,6 @@ from typing import Any
 
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.exposition.intervals import Interval, read_intervals
 from stallbench.external.addresses import ExternalServers
 from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.external.join import install, join_cluster
@@ -20,12 +19,13 @@ from stallbench.injection.context import InjectionContext
 from stallbench.injection.life_cycle import Injections
 from stallbench.observers import ObserverOptions, Observers
 from stallbench.processes.process import ROLE_STOP_S
-from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import Queue, find_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.run.backlog import take_final_snapshot
 from stallbench.run.folder import RunFolder
+from stallbench.run.intervals import Interval, read_intervals
 from stallbench.run.live_figures import read_live_figures
 from stallbench.run.load import Load
 from stallbench.run.phase_end import watch_phase

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from stallbench.scenario.duration import Duration
-from stallbench.scenario.section import Name, issue
+from stallbench.base.duration import Duration
+from stallbench.base.section import Name, issue
 from stallbench.scenario.validation.issue import show_value
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from stallbench import PROJECT
+from stallbench.base.section import Name
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.overlay import Overlay, list_foreign_settings, parse_changes
-from stallbench.scenario.section import Name
 from stallbench.scenario.toml import ScenarioError, read_toml, show_path
 from stallbench.scenario.validation.comparison import find_overlay_issues
 from stallbench.scenario.validation.issue import ValidationIssue, show_value

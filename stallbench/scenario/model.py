@@ -9,10 +9,10 @@ from typing import Self
 
 from pydantic import Field
 
+from stallbench.base.section import Name, Section, Text
+from stallbench.engines.database import Database
 from stallbench.scenario.choices import MaintenanceChoice, QueueChoice
-from stallbench.scenario.database import Database
 from stallbench.scenario.expectation import ComparisonChoice, Expectation, JudgedBy
-from stallbench.scenario.section import Name, Section, Text
 from stallbench.scenario.sections import Collectors, Phase, Producers, Workers
 
 CONTROL = "control"

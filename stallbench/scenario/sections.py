@@ -7,10 +7,10 @@ from typing import Literal, Self, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from stallbench.base.duration import ON_RECORD, Duration
+from stallbench.base.section import Name, Section, issue
 from stallbench.measures import WHOLE_RUN
-from stallbench.scenario.choices import ChaosKind, FaultChoice, LongrunnerChoice
-from stallbench.scenario.duration import ON_RECORD, Duration
-from stallbench.scenario.load_bounds import (
+from stallbench.queues.load_bounds import (
     LEAST_PAYLOAD_BYTES,
     MOST_BACKLOG,
     MOST_PAYLOAD_BYTES,
@@ -18,7 +18,7 @@ from stallbench.scenario.load_bounds import (
     MOST_WORK_S,
     MOST_WORKERS,
 )
-from stallbench.scenario.section import Name, Section, issue
+from stallbench.scenario.choices import ChaosKind, FaultChoice, LongrunnerChoice
 
 _LONGER_AT_MOST = 3
 """The longest time that a phase with ``jobs`` may last, in multiples of its duration. The limit ends a run on a machine that makes no progress."""

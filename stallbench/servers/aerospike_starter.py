@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.engines import driver_of
+from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.queues import find_queues
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.starter import StartContext, Starter
 from stallbench.setup.components import MissingComponentError
 from stallbench.waiting import wait_until

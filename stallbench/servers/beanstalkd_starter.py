@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from stallbench.scenario.database import Database
-from stallbench.servers.ports import LOOPBACK
+from stallbench.base.ports import LOOPBACK
+from stallbench.engines.database import Database
 from stallbench.servers.single_server import SingleServer
 from stallbench.servers.starter import StartContext, Starter
 from stallbench.setup.server_programs import require_server

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from stallbench.base.ports import require_free
 from stallbench.engines import ENGINES, driver_of
+from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.pgbouncer import Pgbouncer
-from stallbench.servers.ports import require_free
 from stallbench.servers.record import Role, ServerRecord
 from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy

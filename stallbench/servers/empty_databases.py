@@ -13,10 +13,10 @@ import psycopg
 from psycopg import sql
 
 from stallbench.engines import driver_of
+from stallbench.engines.database import Database
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 
 _LOCK_TIMEOUT_S = 30

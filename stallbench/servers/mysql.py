@@ -12,14 +12,14 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from stallbench.base.ports import LOOPBACK, start_on_port
+from stallbench.base.section import SettingValue
 from stallbench.engines import Engine, driver_of
 from stallbench.engines.mysql import ANY_USER
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql_data_folder import create_data_folder
-from stallbench.servers.ports import LOOPBACK, start_on_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
 from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import ServerProgram

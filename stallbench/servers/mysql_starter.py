@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stallbench.base.ports import LOOPBACK
+from stallbench.base.section import SettingValue
 from stallbench.engines import Engine, driver_of
+from stallbench.engines.database import Database
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
-from stallbench.scenario.database import Database
-from stallbench.scenario.section import SettingValue
 from stallbench.servers.mysql import MySQLServer
-from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.starter import ServerControl, StartContext, Starter
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.server_programs import SERVER_COMPONENTS, find_server, find_servers, require_server

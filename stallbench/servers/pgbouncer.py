@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from stallbench.base.ports import LOOPBACK, find_free_port
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.supervisor import Supervisor, unprivileged_user
+from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.servers.starter import wait_until_answering
-from stallbench.setup.server_programs import require_server
+from stallbench.setup.server_programs import require_server, unprivileged_user
 
 _START_S = 20.0
 _STOP_S = 5.0

@@ -16,13 +16,13 @@ from typing import Any
 import psutil
 from pydantic import SecretStr
 
+from stallbench.base.ports import LOOPBACK, start_on_port
+from stallbench.base.section import SettingValue
 from stallbench.engines.postgres import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.section import SettingValue
-from stallbench.servers.ports import LOOPBACK, start_on_port
 from stallbench.servers.private_mount import PrivateMount
 from stallbench.servers.small_disk import SmallDisk
 from stallbench.servers.starter import check_process, wait_until_answering

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from stallbench.base.section import SettingValue
+from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.supervisor import unprivileged_user
-from stallbench.scenario.database import Database
-from stallbench.scenario.section import SettingValue
 from stallbench.servers.postgres import PostgresInstallation, PostgresServer, count_statements, create_database, keep_tables_on
 from stallbench.servers.postgres_data_folder import create_data_folder
 from stallbench.servers.replica import copy_primary, make_synchronous, replica_settings, standby_names, wait_until_streaming
@@ -19,6 +18,7 @@ from stallbench.servers.transaction_ids import RESETWAL, hold_horizon, set_next_
 from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.components import MissingComponentError, find_postgres, require_postgres
 from stallbench.setup.postgres_packages import require_version
+from stallbench.setup.server_programs import unprivileged_user
 
 _SINCE = {
     "multixact_member_buffers": 17,

@@ -8,8 +8,8 @@ from stallbench.engines import driver_of
 from stallbench.engines.mysql import read_replica_status
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.injection.record import Evidence
 from stallbench.records.endpoint import Endpoint
+from stallbench.records.injections import Evidence
 from stallbench.waiting import wait_until
 
 SKIPPED_IDS = 1_000_000

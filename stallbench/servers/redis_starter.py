@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stallbench.base.ports import LOOPBACK
 from stallbench.engines import driver_of
-from stallbench.scenario.database import Database
-from stallbench.servers.ports import LOOPBACK
+from stallbench.engines.database import Database
 from stallbench.servers.single_server import SingleServer
 from stallbench.servers.starter import StartContext, Starter
 from stallbench.servers.volatile_disk import VolatileDisk

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from psycopg.sql import SQL, Literal
 
+from stallbench.base.ports import LOOPBACK
+from stallbench.base.section import SettingValue
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
-from stallbench.scenario.section import SettingValue
-from stallbench.servers.ports import LOOPBACK
 from stallbench.servers.postgres import USER, PostgresInstallation
 from stallbench.waiting import wait_until
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from stallbench.base.ports import LOOPBACK, start_on_port
 from stallbench.engines import Engine
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.ports import LOOPBACK, start_on_port
 from stallbench.servers.starter import StartContext, check_process, wait_until_answering
 from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import ServerProgram

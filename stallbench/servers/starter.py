@@ -11,11 +11,11 @@ from typing import ClassVar, Protocol
 from pydantic import SecretStr
 
 from stallbench.engines import driver_of
+from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.waiting import wait_until
 
 _TRY_EVERY_S = 0.05

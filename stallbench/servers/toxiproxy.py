@@ -15,10 +15,10 @@ from toxiproxy import Toxiproxy
 from toxiproxy.api import APIConsumer
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
+from stallbench.base.ports import LOOPBACK, find_free_port
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
-from stallbench.servers.ports import LOOPBACK, find_free_port
 from stallbench.setup.components import require_toxiproxy
 from stallbench.waiting import wait_until
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench import IS_WHEEL, PROJECT
-from stallbench.processes.supervisor import unprivileged_user
-from stallbench.servers.ports import LOOPBACK, find_free_port
+from stallbench.base.ports import LOOPBACK, find_free_port
 from stallbench.setup.components import (
     SETUP_COMMAND,
     MissingComponentError,
@@ -29,7 +28,7 @@ from stallbench.setup.components import (
 from stallbench.setup.jars import S3A, find_jars, read_jars
 from stallbench.setup.python_packages import is_environment_complete
 from stallbench.setup.requirements import find_unmet_requirements
-from stallbench.setup.server_programs import SERVER_COMPONENTS, ServerComponent, describe_missing, find_server
+from stallbench.setup.server_programs import SERVER_COMPONENTS, ServerComponent, describe_missing, find_server, unprivileged_user
 
 _SPARE_BYTES = 2 * 1024**3
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - only its size is read

@@ -6,6 +6,7 @@ Imports the standard library only: set-up runs before the virtual environment ex
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import sys
@@ -208,3 +209,13 @@ def _candidates(component: ServerComponent) -> Iterator[tuple[Path, tuple[Path, 
         yield from ((Path(folder) / name, ()) for folder in _SYSTEM_FOLDERS)
     for name in component.programs:
         yield from ((unpacked / "usr" / folder / name, libraries) for folder in ("sbin", "bin"))
+
+
+def unprivileged_user() -> str | None:
+    """Return the user that runs servers that refuse root: ``postgres`` or else ``nobody``; none if the bench is not root."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        return pwd.getpwnam("postgres").pw_name
+    except KeyError:
+        return "nobody"

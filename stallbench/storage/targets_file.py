@@ -1,4 +1,4 @@
-"""Where the file of a run's targets is, which `stallbench.exposition.targets` writes. The reaper, which removes it, starts without all that writes it."""
+"""Where the file of a run's targets is, which `stallbench.processes.targets` writes. The reaper, which removes it, starts without all that writes it."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from stallbench.processes.clock_offset import ClockOffset
-from stallbench.processes.record import ProcessRecord
+from stallbench.processes.record import ClockOffset, ProcessRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "clocks agree"

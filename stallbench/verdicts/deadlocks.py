@@ -8,8 +8,8 @@ import pandas as pd
 
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import DEADLOCK_CODES
-from stallbench.injection.record import ENDED_BY_DEADLOCK
 from stallbench.measures import MEASURES
+from stallbench.records.injections import ENDED_BY_DEADLOCK
 from stallbench.verdicts.check import Check, Finding, RunTables
 from stallbench.verdicts.expectations import format_count
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stallbench.injection.record import InjectionRecord
+from stallbench.records.injections import InjectionRecord
 from stallbench.verdicts.check import Check, Finding, Result, RunTables
 from stallbench.verdicts.expectations import format_count
 

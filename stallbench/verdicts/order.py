@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from stallbench.injection.record import LOCKED_JOBS, PAUSED
 from stallbench.pipeline.overdue import PASSED_OVER, PATIENCE_S
+from stallbench.records.injections import LOCKED_JOBS, PAUSED
 from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables

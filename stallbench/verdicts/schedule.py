@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from stallbench.faults import find_faults
-from stallbench.injection.record import AT_ONCE, RATE, InjectionRecord
+from stallbench.records.injections import AT_ONCE, RATE, InjectionRecord
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import PhaseRecord
 from stallbench.scenario.sections import Producers

@@ -16,9 +16,9 @@ import pytest
 import requests
 
 from dashboards.availability import ONLY_ON
+from stallbench.base.ports import find_free_port
 from stallbench.observers.dashboards import read_dashboards
 from stallbench.observers.prometheus import CURVES
-from stallbench.servers.ports import find_free_port
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder
 from tests.waiting import wait_for
 

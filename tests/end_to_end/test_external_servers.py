@@ -10,9 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.scenario.database import Database
 from tests.end_to_end.conftest import Bench, RunHere, assert_nothing_is_left, measured, short
 from tests.integration.running_cluster import StartedCluster, running_cluster
 from tests.waiting import wait_for

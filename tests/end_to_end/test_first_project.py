@@ -14,9 +14,9 @@ import pytest
 from junitparser import JUnitXml
 
 from stallbench import PROJECT
+from stallbench.engines.database import Database
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.records.endpoint import PASSWORD_VARIABLE
-from stallbench.scenario.database import Database
 from stallbench.setup.components import CACHE
 from tests.integration.running_cluster import running_cluster
 from tests.wheel import build_wheel

@@ -16,15 +16,15 @@ import pytest
 import requests
 
 from dashboards.availability import ONLY_ON
+from stallbench.base.ports import find_free_port
 from stallbench.engines.postgres import connect
 from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.observe.expectations import PHASE
 from stallbench.observe.sampled_metrics import SampledRun
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.ports import find_free_port
 from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
 from tests.end_to_end.conftest import Bench, RunHere

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from tests.end_to_end.conftest import RunHere
 from tests.end_to_end.test_observe import EXPECTATIONS
 from tests.integration.engines import private_servers

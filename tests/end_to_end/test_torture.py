@@ -12,7 +12,7 @@ from typing import NoReturn
 import pytest
 
 from stallbench.errors import BadInputError
-from stallbench.injection.crash_points import CrashPoint
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.scenario.file import read_scenario
 from stallbench.studies.torture.plan import Trial
 from stallbench.studies.torture.torture import TorturePlan, plan_torture

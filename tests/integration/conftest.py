@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from stallbench.engines import Engine
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, Server
 from stallbench.waiting import wait_until
 from tests.integration.engines import PrivateServers, private_servers

@@ -13,13 +13,13 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from pydantic import SecretStr
 
+from stallbench.base.section import SettingValue
 from stallbench.engines import Engine, driver_of
+from stallbench.engines.database import Database
 from stallbench.processes.process import Process
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
-from stallbench.scenario.section import SettingValue
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.starter import ServerControl, StartContext
 from stallbench.setup.components import MissingComponentError

@@ -12,11 +12,11 @@ from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.faults import find_faults
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.life_cycle import Injections
-from stallbench.injection.record import InjectionRecord
 from stallbench.processes.process import Process
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import find_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import EVENT_COLUMNS, Event
+from stallbench.records.injections import InjectionRecord
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.load import Load
 from stallbench.run.recorder import describe_queue

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import Claim, NewJob, Queue
+from stallbench.queues.queue_client import open_queue
 from tests.integration.conftest import EmptyOn
 from tests.waiting import wait_for
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from stallbench.engines.database import Database
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
-from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster, start_cluster
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stallbench.engines import driver_of
+from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.postgres import read_changed_settings
 from tests.integration.engines import empty_postgres
 from tests.integration.running_cluster import StartedCluster, running_cluster

@@ -12,8 +12,8 @@ import pytest
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob, RefusedError
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.backlog import take_final_snapshot
 from stallbench.servers.aerospike_starter import ExternalAerospike

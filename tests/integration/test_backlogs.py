@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from stallbench.engines import Engine, driver_of
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import find_queues
 from stallbench.queues.queue import NewJob
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import Event
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers

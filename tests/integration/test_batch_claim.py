@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue
+from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.waiting import PATIENCE_S, wait_for

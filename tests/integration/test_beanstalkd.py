@@ -13,9 +13,9 @@ import pytest
 
 from stallbench.engines import Engine, driver_of
 from stallbench.engines.beanstalkd import DRIVER, BeanstalkdClient, ConnectionLostError
-from stallbench.processes.queue_client import open_queue, opened_queue
 from stallbench.queues import Claim, NewJob, Queue
 from stallbench.queues.beanstalkd import BeanstalkdOptions
+from stallbench.queues.queue_client import open_queue, opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import EmptyOn

@@ -7,7 +7,7 @@ import typing
 import pytest
 
 from stallbench.engines import Engine
-from stallbench.processes.clock_offset import measure_clock_offset
+from stallbench.engines.clock_offset import measure_clock_offset
 from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration

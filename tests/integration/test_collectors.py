@@ -19,8 +19,8 @@ from stallbench.collectors.document import CollectorsDocument, WatchedQueue, Wat
 from stallbench.collectors.horizon import Holder, read_horizon
 from stallbench.collectors.vacuum import AutovacuumLog
 from stallbench.engines.postgres import connect
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import open_queue
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.statistics import publish_statistics
 from tests.waiting import PATIENCE_S, wait_for

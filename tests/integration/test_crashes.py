@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.base.section import SettingValue
 from stallbench.engines import Engine, driver_of
-from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
-from stallbench.scenario.section import SettingValue
 from stallbench.setup.components import MissingComponentError
 from tests.error_details import split_error
 from tests.integration.conftest import EmptyOn

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from stallbench.processes.supervisor import unprivileged_user
 from stallbench.servers import postgres_data_folder
 from stallbench.servers.data_folder_templates import keep_as_template, unpack_template
 from stallbench.servers.postgres import PostgresInstallation
 from stallbench.servers.postgres_data_folder import create_data_folder
 from stallbench.setup.components import require_postgres
+from stallbench.setup.server_programs import unprivileged_user
 
 pytestmark = pytest.mark.integration
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.processes import queue_client
-from stallbench.queues import user_queue
+from stallbench.queues import queue_client, user_queue
 from tests.documented_diff import load_test, read_added_lines
 from tests.integration.conftest import EmptyOn
 

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from stallbench.faults import find_faults
-from stallbench.injection.record import InjectionRecord
+from stallbench.records.injections import InjectionRecord
 from stallbench.scenario.chaos import combination_of, make_fault
 from stallbench.scenario.choices import ChaosKind
 from stallbench.scenario.sections import Phase

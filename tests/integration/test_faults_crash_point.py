@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.injection.crash_points import CrashPoint
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.records.events import Event
 from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run
 from tests.waiting import wait_for

@@ -26,7 +26,8 @@ pytestmark = pytest.mark.integration
 _HOLD = """
 import sys, time
 from pathlib import Path
-from stallbench.processes.supervisor import Supervisor, unprivileged_user
+from stallbench.processes.supervisor import Supervisor
+from stallbench.setup.server_programs import unprivileged_user
 from stallbench.servers.small_disk import SmallDisk
 folder = Path(sys.argv[1])
 disk = SmallDisk(folder / "disk", megabytes=16, user=unprivileged_user(), logs=folder, processes=Supervisor("test"))

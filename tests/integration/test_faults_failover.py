@@ -11,7 +11,7 @@ import pytest
 
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import Event
 from stallbench.run.sampling import Sampling
 from stallbench.servers.starter import answers

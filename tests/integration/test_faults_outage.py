@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import Event
 from stallbench.servers.starter import answers
 from stallbench.setup.components import MissingComponentError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.queues.sql_session import open_session
 from stallbench.records.events import Event
 from stallbench.records.reading import read_events

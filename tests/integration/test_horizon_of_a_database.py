@@ -13,9 +13,9 @@ import pytest
 from psycopg.errors import Diagnostic
 
 from stallbench.collectors.horizon import Holder, read_horizon
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import Connection, connect
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_packaged_majors, require_version
 from tests.integration.running_cluster import running_cluster

@@ -16,9 +16,9 @@ from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.deadlocks.deadlock import Deadlock
 from stallbench.engines import driver_of
-from stallbench.processes.queue_client import opened_queue
+from stallbench.engines.database import Database
 from stallbench.queues import NewJob
-from stallbench.scenario.database import Database
+from stallbench.queues.queue_client import opened_queue
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.server_programs import find_server
 from tests import waiting

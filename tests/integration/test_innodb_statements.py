@@ -14,8 +14,8 @@ import pytest
 from stallbench.collectors.innodb_statements import DigestCounts, InnoDBStatementsCollector, read_digest_texts
 from stallbench.collectors.statements import STATEMENTS_FILE
 from stallbench.engines import Engine, driver_of
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue, find_queues
+from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.watched_statements import sample, watch

@@ -12,9 +12,9 @@ import pymysql
 import pytest
 
 from stallbench.engines import Engine, driver_of
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import Claim, LostRaceError, NewJob, Queue
 from stallbench.queues.laravel_optimistic import LaravelOptimistic, LaravelOptimisticOptions
+from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.innodb_rival import Rival

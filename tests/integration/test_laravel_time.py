@@ -7,8 +7,8 @@ import time
 import pytest
 
 from stallbench.engines import Engine
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import close_queue, open_queue
 from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration

@@ -11,9 +11,9 @@ import pytest
 
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun, faulty_run
 from tests.integration.test_library_retention import count_rows

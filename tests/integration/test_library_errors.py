@@ -12,9 +12,9 @@ from stallbench.engines.error_kinds import ErrorKind, find_error_kind
 from stallbench.engines.traits import Engine
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from stallbench.queues.library_queue import LibraryQueue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import ENQUEUE
 from tests.integration.conftest import EmptyOn
 from tests.integration.relay import relay_before

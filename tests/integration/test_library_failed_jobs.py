@@ -8,8 +8,8 @@ import pytest
 
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import find_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import Event
 from tests.integration.faulty_run import faulty_run
 

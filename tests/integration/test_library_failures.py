@@ -13,9 +13,9 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import adapter, find_library
 from stallbench.libraries.installation import installation_of, require_installed
 from stallbench.libraries.statements import OtherJobs
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob, RefusedError
 from stallbench.queues.library_queue import LibraryQueue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.run.backlog import take_final_snapshot
 from stallbench.waiting import wait_until
 from tests.integration.conftest import EmptyOn

@@ -12,10 +12,10 @@ from stallbench.engines.postgres import connect
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.definition import VERSION
 from stallbench.libraries.installation import installation_of
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob, find_queue
 from stallbench.queues.completed_jobs import RETAINED
 from stallbench.queues.library_queue import LibraryQueue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import Event
 from tests.integration.conftest import EmptyOn
 from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run

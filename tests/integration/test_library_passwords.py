@@ -11,9 +11,9 @@ from pydantic import SecretStr
 from stallbench.engines.postgres import connect
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from stallbench.queues.library_queue import LibraryQueue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 

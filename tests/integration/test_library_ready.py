@@ -15,8 +15,8 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import command_of, environment_of, find_missing_requirement
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues.library_queue import LibraryQueue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.queues.worker_command import name_connections
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn

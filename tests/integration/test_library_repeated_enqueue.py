@@ -6,8 +6,8 @@ import pytest
 
 from stallbench.libraries import find_library
 from stallbench.libraries.installation import find_missing_requirement
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from tests.integration.conftest import EmptyOn
 from tests.integration.relay import relay_before
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
 from stallbench.queues.library_queue import LibraryQueue
+from stallbench.queues.queue_client import opened_queue
 from tests.integration.conftest import EmptyOn
 
 pytestmark = [pytest.mark.integration, pytest.mark.libraries]

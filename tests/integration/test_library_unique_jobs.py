@@ -6,9 +6,9 @@ import pytest
 
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob, RefusedError
 from stallbench.queues.library_queue import LibraryQueue
+from stallbench.queues.queue_client import opened_queue
 from tests.integration.conftest import EmptyOn
 
 pytestmark = [pytest.mark.integration, pytest.mark.libraries]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.processes.queue_client import open_queue, opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import open_queue, opened_queue
 from stallbench.queues.skip_locked import SkipLocked
 from stallbench.records.events import Event
 from tests.integration.conftest import EmptyOn

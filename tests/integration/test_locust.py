@@ -18,8 +18,8 @@ import requests
 
 from stallbench import PROJECT
 from stallbench.engines import Engine, driver_of
-from stallbench.processes.queue_client import opened_queue
 from stallbench.processes.role_command import LOCUST, role_command
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.records.events import Event
 from stallbench.records.reading import read_events

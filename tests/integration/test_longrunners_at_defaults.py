@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from stallbench.engines.database import Database
 from stallbench.processes.process import Process
-from stallbench.scenario.database import Database
 from stallbench.servers.postgres import DATABASE
 from tests.integration.held_database import HeldDatabase
 from tests.integration.running_cluster import running_cluster

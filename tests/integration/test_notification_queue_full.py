@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import find_postgres
 from tests.integration.faulty_run import PATIENCE_S, faulty_run

@@ -15,8 +15,8 @@ from psycopg import errors
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.notifications import NotificationsCollector
 from stallbench.engines.postgres import connect
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.waiting import PATIENCE_S, wait_for

@@ -21,8 +21,8 @@ from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.postgres.session import APPLICATION
 from stallbench.observe.subject import Severity
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import find_all_postgres
 from tests.integration.conftest import Connection, TestDatabase

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.observe.subject import Finding, Severity
-from stallbench.scenario.database import Database
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import finding_about, look_at, observer_of
 from tests.integration.observed_states import record_state

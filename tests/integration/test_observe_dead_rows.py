@@ -12,8 +12,8 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation, Observer
 from stallbench.observe.subject import Finding, Severity
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection
 from tests.integration.held_database import FEEDBACK_S, HeldDatabase, database_name, held, prompt_feedback

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.base.section import SettingValue
 from stallbench.engines import driver_of
 from stallbench.observe.address import read_addresses
 from stallbench.observe.innodb.observer import make_innodb_observer
@@ -17,7 +18,6 @@ from stallbench.observe.innodb.queues import InnoDBQueuesSubject
 from stallbench.observe.innodb.session import InnoDBSession
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.scenario.section import SettingValue
 from tests.certificates import make_certificates
 from tests.integration.engines import FAST, PrivateServers, private_servers
 

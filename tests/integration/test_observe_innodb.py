@@ -15,13 +15,13 @@ from pydantic import SecretStr
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import driver_of
+from stallbench.engines.database import Database
 from stallbench.libraries import find_library
 from stallbench.libraries.installation import is_installed
 from stallbench.observe.innodb.session import InnoDBSession
 from stallbench.observe.observer import Observation
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import FAST
 from tests.integration.observed import cannot_see, finding_about, innodb_observer_of, section_of, text_of

@@ -16,14 +16,14 @@ from pydantic import SecretStr
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.exposition.exposure import Exposure
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.command import observe_continuously
 from stallbench.observe.options import ObserveOptions
 from stallbench.observe.postgres.load import LoadSubject
 from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesSubject
-from stallbench.processes.queue_client import opened_queue
+from stallbench.processes.exposure import Exposure
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
 from stallbench.records.reading import read_events

@@ -10,7 +10,7 @@ import pytest
 
 from stallbench.engines import driver_of
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.file import read_scenario
 from tests.integration.conftest import EmptyOn

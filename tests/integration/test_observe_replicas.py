@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.engines.database import Database
 from stallbench.errors import BadInputError
 from stallbench.observe.observer import Observation
 from stallbench.observe.subject import Finding
-from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see, look_at, observer_of, section_of, text_of

@@ -11,8 +11,8 @@ from rich.console import Console
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation
 from stallbench.observe.screen import ObserveScreen
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import observer_of
 from tests.waiting import wait_for

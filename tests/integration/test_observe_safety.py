@@ -16,8 +16,8 @@ from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.postgres.session import APPLICATION, STATEMENT_TIMEOUT_MS, ReadOnlySession, _Transaction
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.pgbouncer import Pgbouncer
 from stallbench.setup.components import MissingComponentError

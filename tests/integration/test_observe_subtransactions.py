@@ -9,12 +9,12 @@ from threading import Event, Thread
 
 import pytest
 
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation, Observer
 from stallbench.observe.postgres.sessions import statement_to_terminate
 from stallbench.observe.subject import Finding
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_packaged_majors, require_version
 from tests.integration.conftest import Connection, TestDatabase

@@ -10,8 +10,8 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation
 from stallbench.observe.subject import Finding, Severity
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see, finding_about, look_at, observer_of, section_of, text_of
 from tests.waiting import wait_for

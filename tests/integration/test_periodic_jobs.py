@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue, RefusedError
+from stallbench.queues.queue_client import close_queue, open_queue
 from tests.integration.conftest import EmptyOn
 from tests.waiting import wait_for
 

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from stallbench.engines import driver_of
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import Claim, ClaimExpiredError, NewJob
 from stallbench.queues.postgrestue import Postgrestue
+from stallbench.queues.queue_client import open_queue
 from tests.integration.conftest import EmptyOn
 from tests.integration.statistics import publish_statistics
 

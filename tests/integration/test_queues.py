@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from stallbench.engines import Engine
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import Queue, find_queues
+from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.studies.torture.promise import OpenQueue, QueuePromise, take_turns
 from stallbench.studies.torture.promises import PROMISES
 from tests.integration.conftest import EmptyOn

@@ -12,10 +12,10 @@ import pytest
 import redis
 
 from stallbench.engines import driver_of
-from stallbench.processes.queue_client import open_queue, opened_queue
 from stallbench.processes.reaper import find_marked
 from stallbench.queues import Claim, ClaimExpiredError, NewJob, Queue
 from stallbench.queues.laravel_redis import LaravelRedisOptions
+from stallbench.queues.queue_client import open_queue, opened_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 import redis
 
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.queues.redis_batches import RedisBatches
 from tests.integration.conftest import EmptyOn
 from tests.integration.faulty_run import faulty_run

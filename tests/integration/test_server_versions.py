@@ -10,10 +10,10 @@ import pytest
 
 from stallbench.collectors import collectors_for
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.processes.queue_client import opened_queue
+from stallbench.engines.database import Database
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.scenario.database import Database
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_packaged_majors, require_version

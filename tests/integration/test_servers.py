@@ -12,15 +12,15 @@ import psycopg
 import pymysql
 import pytest
 
+from stallbench.base.ports import is_free
 from stallbench.engines import driver_of
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.reaper import OWNER_FILE, find_marked
-from stallbench.scenario.database import Database
 from stallbench.servers import mysql_data_folder, postgres_data_folder
 from stallbench.servers.cluster import Cluster
 from stallbench.servers.mysql import MySQLServer
-from stallbench.servers.ports import is_free
 from stallbench.servers.postgres import PostgresInstallation, PostgresServer, find_dynamic_shared_memory
 from stallbench.setup.server_programs import find_server
 from stallbench.waiting import wait_until

@@ -10,8 +10,8 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import BadInputError
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.queues.shared_table import SharedTable
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.file import read_scenario

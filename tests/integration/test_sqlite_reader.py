@@ -18,10 +18,10 @@ from stallbench.engines import driver_of
 from stallbench.injection.longrunner_verification import find_on_sqlite
 from stallbench.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.processes.process import Process
-from stallbench.processes.queue_client import open_queue
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob
 from stallbench.queues.laravel import Laravel
+from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.cluster import Server
 from stallbench.servers.sqlite_starter import SQLiteFile

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue, RefusedError
+from stallbench.queues.queue_client import close_queue, open_queue
 from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration

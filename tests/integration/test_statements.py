@@ -12,8 +12,8 @@ import pytest
 
 from stallbench.collectors.statements import STATEMENTS_FILE, StatementsCollector
 from stallbench.engines.postgres import connect
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import NewJob, Queue, find_queue, find_queues
+from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.watched_statements import sample, watch

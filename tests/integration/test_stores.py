@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob, Queue, RefusedError, find_queues
 from stallbench.queues.id_store import IdStoreOptions
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
 from tests.integration.conftest import EmptyOn

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines import driver_of
-from stallbench.processes.queue_client import opened_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.engines import PrivateServers

@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from stallbench.engines.error_kinds import find_error_kind
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, read_announced_job, start_job_fault
 from stallbench.libraries import find_libraries
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.records.events import ENQUEUE, EventRecord, format_error, parse_error
 from stallbench.records.reading import read_events
 from tests.error_details import split_error

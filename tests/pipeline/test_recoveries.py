@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.job_changes import count_changes
 from stallbench.pipeline.recoveries import EndedFault, count_by_span, list_ended_faults, make_recoveries, make_recovery_metrics
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
+from stallbench.records.injections import InjectionRecord
 from stallbench.run.record import RunRecord, parse_record
 from tests.synthetic_run import START_NS, SyntheticRun
 

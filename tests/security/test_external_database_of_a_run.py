@@ -10,12 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.errors import EXIT_NOT_CARRIED_OUT
 from stallbench.external.adapter import OBJECTS_TABLE
 from stallbench.external.join import open_adapter
 from stallbench.records.endpoint import PASSWORD_VARIABLE
-from stallbench.scenario.database import Database
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, bench, short
 from tests.integration.running_cluster import StartedCluster, running_cluster
 from tests.waiting import wait_for

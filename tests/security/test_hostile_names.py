@@ -21,8 +21,8 @@ from stallbench.observe.postgres.load import LoadSubject, sample_jobs
 from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesSubject
 from stallbench.observe.postgres.session import Rows
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see

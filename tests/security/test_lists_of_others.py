@@ -12,7 +12,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE
 from stallbench.external.cleanup_journal import CleanupJournal, clean_up
 from stallbench.external.join import open_adapter
-from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 

@@ -14,7 +14,7 @@ from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject
 from stallbench.external.join import open_adapter
-from stallbench.processes.queue_client import opened_queue
+from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection, TestDatabase
 

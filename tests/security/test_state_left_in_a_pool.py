@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
-from stallbench.processes.queue_client import open_queue
 from stallbench.queues import NewJob
+from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.pgbouncer import Pgbouncer
 from stallbench.setup.components import MissingComponentError

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from longrunners.validation import Choices, find_issues
-from stallbench.injection.longrunner_issue import LongrunnerIssue
 from stallbench.queues import find_queues
 from stallbench.scenario.file import ScenarioError, read_scenario
+from stallbench.scenario.longrunner_issue import LongrunnerIssue
 from stallbench.scenario.model import Scenario
 
 ALL_KEYS = "summary, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation, judged_by"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from longrunners import find_longrunners
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.maintenance import find_maintenance_kinds
+from stallbench.queues.crash_points import CrashPoint
 from tests.unit.scenario_text import SMALL, find_lines, read
 
 DURATION = 'a number with us, ms, s, m or h, like "90s"'

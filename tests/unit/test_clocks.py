@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.processes.clock_offset import ClockOffset
+from stallbench.processes.record import ClockOffset
 from stallbench.verdicts import RunTables
 from stallbench.verdicts.clocks import Clocks, measure_ahead
 from tests.unit.made_up_run import make_process, make_record, make_run

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from stallbench.cli import app
 from stallbench.errors import BadInputError
-from stallbench.injection.crash_points import CrashPoint
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.studies.torture.conformance import plan_conformance, try_crash_points
 from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
 from stallbench.studies.torture.plan import Trial

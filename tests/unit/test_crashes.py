@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.crashes import Crashes
 from stallbench.injection.job_faults import JobFault, JobFaults, start_job_fault
+from stallbench.queues.crash_points import CrashPoint
 
 POINT = CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED
 PASSAGES = 30

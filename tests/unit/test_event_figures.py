@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.exposition.event_figures import EventFigures
+from stallbench.processes.event_figures import EventFigures
 from stallbench.records.events import Event, format_error
 
 

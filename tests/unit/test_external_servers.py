@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stallbench.engines.database import Database
 from stallbench.errors import BadInputError
 from stallbench.external.addresses import ExternalServers, read_external_servers
-from stallbench.scenario.database import Database
 
 PRIMARY = "primary=postgresql://me@db.test:5433/queues"
 

@@ -11,7 +11,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.faults import Fault, FaultOptions, find_faults
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.life_cycle import Injections
-from stallbench.injection.record import InjectionRecord
+from stallbench.records.injections import InjectionRecord
 from stallbench.scenario.sections import Phase
 
 

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stallbench.cli import app
-from stallbench.injection.longrunner_issue import LongrunnerIssue
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
+from stallbench.scenario.longrunner_issue import LongrunnerIssue
 from tests.unit.scenario_text import ask_longrunners_here
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.scenario.database import Database
-from stallbench.scenario.section import SettingValue
+from stallbench.base.section import SettingValue
+from stallbench.engines.database import Database
 from stallbench.servers import postgres_starter
 from stallbench.servers.postgres_starter import PostgresStarter
 from stallbench.setup.components import PostgresPrograms

@@ -13,8 +13,8 @@ from stallbench.observe.profile.estimate import Load, estimate_load
 from stallbench.observe.profile.file import write_profile
 from stallbench.observe.profile.reading import Reading, Sampled
 from stallbench.observe.profile.work_times import WorkTimes, find_work_times
+from stallbench.queues.load_bounds import MOST_WORK_S
 from stallbench.scenario.file import read_scenario
-from stallbench.scenario.load_bounds import MOST_WORK_S
 
 _RATE = 40.0
 _EVERY_S = 5.0

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.exposition.sample_figures import SampleFigures
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.postgres.job_counts import JobCounts
 from stallbench.observe.recording import Recording
+from stallbench.processes.sample_figures import SampleFigures
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.samples import Sample
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.scenario.database import Database
+from stallbench.engines.database import Database
 from stallbench.servers.postgres_starter import PostgresStarter
 from stallbench.setup import npm, postgres_packages, steps
 from stallbench.setup.components import MissingComponentError

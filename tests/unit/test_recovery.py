@@ -93,7 +93,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[FailingQueue]:
         queues.append(FailingQueue())
         return queues[-1]
 
-    monkeypatch.setattr("stallbench.processes.queue_client.open_queue", open_another)
+    monkeypatch.setattr("stallbench.queues.queue_client.open_queue", open_another)
     return queues
 
 

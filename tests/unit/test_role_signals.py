@@ -42,7 +42,7 @@ def test_a_role_notices_a_signal_at_any_moment_of_a_pause(moment: str, signal: s
 
 def test_a_role_collects_no_garbage_until_it_is_loaded_and_does_from_then_on() -> None:
     code = (
-        "import gc, sys\nimport stallbench.processes.role as role\nsys.argv[1:] = ['workers']\nseen = []\n"
+        "import gc, sys\nimport stallbench.engines.role_errors as role\nsys.argv[1:] = ['workers']\nseen = []\n"
         "run = role.run_role\nrole.run_role = lambda main: seen.append(gc.isenabled()) or run(lambda: seen.append(gc.isenabled()))\n"
         "import stallbench.processes.__main__\nprint(seen)"
     )

@@ -10,9 +10,9 @@ from pydantic import BaseModel
 from stallbench import PROJECT
 from stallbench.collectors import find_collectors
 from stallbench.collectors.own_cost import NAME as OWN_COST
-from stallbench.injection.record import InjectionRecord
 from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import EVENT_COLUMNS
+from stallbench.records.injections import InjectionRecord
 from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.run.record import BenchRecord, HostRecord, PhaseRecord, QueueRecord, RunRecord
 

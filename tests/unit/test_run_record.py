@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import BadInputError
-from stallbench.injection.record import InjectionRecord
 from stallbench.processes.record import ProcessRecord
+from stallbench.records.injections import InjectionRecord
 from stallbench.run.record import FORMAT, read_record
 from stallbench.run.recorder import RunRecorder
 from stallbench.scenario.file import find_scenarios, read_scenario

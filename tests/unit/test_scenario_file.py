@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from stallbench.base.duration import format_duration, parse_duration_s
 from stallbench.errors import EXIT_BAD_INPUT, NotCarriedOutError
-from stallbench.injection.longrunner_issue import LongrunnerIssue
 from stallbench.queues import find_queues
-from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.file import ScenarioError, find_scenarios, read_scenario, read_variants
+from stallbench.scenario.longrunner_issue import LongrunnerIssue
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.longrunners import ask_longrunners
 from tests.unit.scenario_text import SMALL, ask_longrunners_here, find_lines, read, write

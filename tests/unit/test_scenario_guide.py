@@ -10,9 +10,9 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from stallbench.base.duration import format_duration
+from stallbench.engines.database import Database
 from stallbench.maintenance import find_maintenance_kinds
-from stallbench.scenario.database import Database
-from stallbench.scenario.duration import format_duration
 from stallbench.scenario.expectation import ComparisonChoice, Expectation
 from stallbench.scenario.model import ScenarioContent
 from stallbench.scenario.sections import Collectors, Phase, Producers, Workers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.scenario.database import Database
+from stallbench.engines.database import Database
 from stallbench.servers import mysql_starter
 from stallbench.setup import packages, server_programs, steps
 from stallbench.setup.components import MissingComponentError

@@ -8,8 +8,8 @@ import pytest
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.libraries import find_libraries
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.scenario.file import ScenarioError
 from stallbench.studies.torture.plan import Trial
 from stallbench.studies.torture.torture import plan_torture

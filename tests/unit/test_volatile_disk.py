@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
-from stallbench.scenario.database import Database
 from stallbench.servers import volatile_disk
 from stallbench.servers.cluster import start_cluster
 from stallbench.setup import volatile_disk_program

@@ -7,13 +7,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
+from stallbench.base.duration import format_duration
 from stallbench.observe.profile.estimate import Load
 from stallbench.observe.profile.levels import SHORTEST_S, Span
 from stallbench.observe.profile.work_times import WorkTimes, find_work_times
 from stallbench.queues import find_queue
+from stallbench.queues.load_bounds import LEAST_PAYLOAD_BYTES, MOST_BACKLOG, MOST_PAYLOAD_BYTES, MOST_WORK_S, MOST_WORKERS
 from stallbench.queues.queue import OptionRole
-from stallbench.scenario.duration import format_duration
-from stallbench.scenario.load_bounds import LEAST_PAYLOAD_BYTES, MOST_BACKLOG, MOST_PAYLOAD_BYTES, MOST_WORK_S, MOST_WORKERS
 
 _LONGEST_S = 86_000
 """A scenario lasts a day at most, with its warm-up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stallbench.observe.profile.estimate import Load
-from stallbench.scenario.load_bounds import MOST_WORK_S
+from stallbench.queues.load_bounds import MOST_WORK_S
 
 _LEAST_SPREAD = 1.2
 """Of the 95th percentile and the mean to the median, up to which all jobs take about the same time."""

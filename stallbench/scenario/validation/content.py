@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from stallbench.engines.database import Database
 from stallbench.scenario.choices import QueueChoice
-from stallbench.scenario.database import Database
 from stallbench.scenario.sections import Producers, Workers
 
 ModelT = TypeVar("ModelT", bound=BaseModel)

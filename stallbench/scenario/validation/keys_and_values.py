@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from stallbench.scenario.duration import format_duration, parse_duration_s
-from stallbench.scenario.section import ISSUE
+from stallbench.base.duration import format_duration, parse_duration_s
+from stallbench.base.section import ISSUE
 from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_value, show_key_path, show_value
 from stallbench.suggestion import did_you_mean
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from stallbench.base.duration import format_duration
 from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.regression.against import Against, write_against
@@ -15,7 +16,6 @@ from stallbench.run.conclusion import conclude
 from stallbench.run.folder import RunFolder
 from stallbench.run.opening import open_run
 from stallbench.run.view import RunView
-from stallbench.scenario.duration import format_duration
 from stallbench.scenario.model import Scenario
 from stallbench.servers.find_starters import find_starters
 from stallbench.studies.comparison.continuation import plan_continuation, retry_unmeasured

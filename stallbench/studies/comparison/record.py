@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from stallbench.base.duration import ON_RECORD
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
@@ -19,7 +20,6 @@ from stallbench.libraries import find_library
 from stallbench.regression.compared_metric import Subject, find_baseline, judged_subject_of, reference_of, subject_of
 from stallbench.run.folder import COMPARISON, create_folder
 from stallbench.run.record import BenchRecord, describe_bench
-from stallbench.scenario.duration import ON_RECORD
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.storage.atomic_file import replace_file
 from stallbench.storage.format import require_format

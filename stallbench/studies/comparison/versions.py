@@ -41,7 +41,7 @@ class ServerVersion:
 
     @property
     def version(self) -> str:
-        """As `stallbench.scenario.database.Database` has it."""
+        """As `stallbench.engines.database.Database` has it."""
         return ".".join(map(str, self.numbers))
 
     @property

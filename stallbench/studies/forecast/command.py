@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from stallbench.base.duration import parse_duration_s
 from stallbench.errors import BadInputError
-from stallbench.scenario.duration import parse_duration_s
-from stallbench.scenario.load_bounds import MOST_RATE, MOST_WORK_S, MOST_WORKERS
+from stallbench.queues.load_bounds import MOST_RATE, MOST_WORK_S, MOST_WORKERS
 from stallbench.studies.forecast.backtest import Backtest, backtest, hold_out, require_comparable
 from stallbench.studies.forecast.cost_model import fit
 from stallbench.studies.forecast.observation import observe

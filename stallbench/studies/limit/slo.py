@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Literal
 
+from stallbench.base.duration import parse_duration_s
 from stallbench.errors import BadInputError
 from stallbench.measures import MEASURES, measure_of, split_metric
-from stallbench.scenario.duration import parse_duration_s
 from stallbench.scenario.expectation import require_metric
 from stallbench.verdicts.expectations import format_value
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stallbench.base.duration import format_duration, parse_duration_s
 from stallbench.errors import BadInputError
 from stallbench.faults import find_faults
 from stallbench.queues import find_queue
 from stallbench.scenario.chaos import list_possible_faults
 from stallbench.scenario.command import argument_of, format_run_command, list_changes, list_variant, name_of
-from stallbench.scenario.duration import format_duration, parse_duration_s
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.shell_command import format_shell_command

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from stallbench.base.duration import format_duration
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.external.addresses import ExternalServers
 from stallbench.pipeline.process import KeptPipeline
@@ -23,7 +24,6 @@ from stallbench.run.record import describe_bench
 from stallbench.run.recorder import RunRecorder
 from stallbench.run.status import ending_recorded
 from stallbench.scenario.chaos import with_seed
-from stallbench.scenario.duration import format_duration
 from stallbench.scenario.model import Scenario
 from stallbench.studies.soak.cycle import Cycle, carry_over_snapshot
 from stallbench.studies.soak.disk import (

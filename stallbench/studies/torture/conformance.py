@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stallbench.engines.database import Database
 from stallbench.errors import StallbenchError
-from stallbench.processes.queue_client import close_queue, open_queue
 from stallbench.queues import Queue, find_queue
+from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.run.folder import create_folder
 from stallbench.run.view import RunView
-from stallbench.scenario.database import Database
 from stallbench.scenario.model import Scenario
 from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
 from stallbench.studies.torture.outcome import TortureOutcome

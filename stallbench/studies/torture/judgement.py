@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from stallbench.faults.crash_point import CrashAtPoint
-from stallbench.injection.record import JOBS
 from stallbench.pipeline.large_tables import field
 from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PASSED_OVER
 from stallbench.queues import Promise
+from stallbench.records.injections import JOBS
 from stallbench.run.folder import RunFolder
 from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
 from stallbench.studies.torture.plan import Trial

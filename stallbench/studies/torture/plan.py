@@ -15,9 +15,9 @@ from typing import Any
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.faults.crash_point import CrashAtPoint, CrashPointOptions
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
 from stallbench.queues import Queue
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.scenario.choices import FaultChoice
 
 ACTIONS: tuple[Crash, ...] = ("kill", "pause")

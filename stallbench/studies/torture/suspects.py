@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from stallbench.injection.record import JOBS, KILLED, PAUSED, InjectionRecord
 from stallbench.records.events import Event, EventRecord
+from stallbench.records.injections import JOBS, KILLED, PAUSED, InjectionRecord
 from stallbench.records.reading import read_events
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import RunRecord

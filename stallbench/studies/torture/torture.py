@@ -14,12 +14,12 @@ from stallbench import PROJECT
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
-from stallbench.injection.crash_points import CrashPoint
 from stallbench.injection.job_faults import Crash
 from stallbench.libraries import list_names
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.processes.reaper import name_temporary
 from stallbench.queues import NoQueueError, Queue, find_queue, find_queues
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.queues.queue import OptionRole
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.run.conclusion import conclude

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
-from stallbench.scenario.duration import ON_RECORD
+from stallbench.base.duration import ON_RECORD
 
 ISSUE = "issue"
 """Type of the errors that `issue` makes."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stallbench.exposition.intervals import Interval
 from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.run.intervals import Interval
 
 _SHOWN_S = 3.0
 """How long a momentary fault is exposed, so that no scrape misses it."""

@@ -30,7 +30,7 @@ def role_document(
     if not Path(arguments.join).is_dir():
         print(f"--join {arguments.join}: expected one folder: a run's folder, or the folder of all runs", file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
-    from stallbench.external.registration import join_run, read_trust  # the bench's own processes never join
+    from stallbench.queues.registration import join_run, read_trust  # the bench's own processes never join
 
     with join_run(model, role, Path(arguments.join), stop, read_trust(arguments.group), **own_fields) as document:
         yield document

@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from stallbench.base.section import Section, SettingName, SettingValue, issue
 from stallbench.engines import ENGINES, Engine, EngineTraits
-from stallbench.scenario.section import Section, SettingName, SettingValue, issue
 
 _ENGINES_OF_KEY: Mapping[str, tuple[Engine, ...]] = {
     "version": ("postgres", "mariadb", "mysql"),

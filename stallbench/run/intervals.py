@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stallbench.injection.record import InjectionRecord
+from stallbench.records.injections import InjectionRecord
 from stallbench.run.record import PhaseRecord
 
 

@@ -24,8 +24,8 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.processes.clock_offset import ClockOffset, measure_clock_offset
-from stallbench.processes.record import ProcessRecord
+from stallbench.engines.clock_offset import measure_clock_offset
+from stallbench.processes.record import ClockOffset, ProcessRecord
 from stallbench.processes.role import EXIT_CANNOT_CONTINUE, CannotContinueError, Stop
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.engines import driver_of, loaded_errors
-from stallbench.exposition import Exposure
-from stallbench.processes.reconnection import reconnect
+from stallbench.engines.reconnection import reconnect
+from stallbench.processes.exposure import Exposure
 from stallbench.processes.role import Stop
 from stallbench.queues import Queue, find_queue
 from stallbench.records.endpoint import Endpoint

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import time
 
-from pydantic import BaseModel
-
 from stallbench.engines import driver_of
+from stallbench.processes.record import ClockOffset
 from stallbench.records.endpoint import Endpoint
 
 _REQUESTS = 8
-
-
-class ClockOffset(BaseModel, frozen=True, extra="forbid"):
-    """What has to be added to a clock to get the primary's, and the greatest possible error of that; both in ns."""
-
-    offset_ns: int
-    error_ns: int
 
 
 def measure_clock_offset(endpoint: Endpoint, name: str) -> ClockOffset | None:

@@ -1,4 +1,8 @@
-"""Whether and at which address Prometheus can scrape a process."""
+"""Whether and at which address Prometheus can scrape a process, and the figures of its records that it serves there, as they are written.
+
+`prometheus_client` and its web server take a third of the time that a worker needs to start, so only processes that are scraped load them. In
+all others the functions here return none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from stallbench.errors import BadInputError
 
 if TYPE_CHECKING:
+    from prometheus_client import Gauge
     from prometheus_client.registry import Collector
+
+    from stallbench.processes.event_figures import EventFigures
+    from stallbench.processes.sample_figures import SampleFigures
 
 
 class Exposure(BaseModel):
@@ -48,3 +56,32 @@ def serve(exposure: Exposure | None, *figures: Collector | None) -> dict[str, in
             registry.register(one)
     server, _ = start_http_server(exposure.port, addr=exposure.host, registry=registry)
     return {"metrics_port": server.server_port}
+
+
+def make_event_figures(exposure: Exposure | None) -> EventFigures | None:
+    """Return the figures of a process that writes an event log; none if it is not exposed."""
+    if exposure is None:
+        return None
+    from stallbench.processes.event_figures import EventFigures
+
+    return EventFigures()
+
+
+def make_sample_figures(exposure: Exposure | None, interval_s: float) -> SampleFigures | None:
+    """Return the figures of the collectors, which sample every ``interval_s`` seconds; none if they are not exposed."""
+    if exposure is None:
+        return None
+    from stallbench.processes.sample_figures import SampleFigures
+
+    return SampleFigures(interval_s)
+
+
+def make_offered_rate(exposure: Exposure | None, rate: float) -> Gauge | None:
+    """Return the gauge of a producer that enqueues ``rate`` jobs per second; none if it is not exposed."""
+    if exposure is None:
+        return None
+    from stallbench.processes.event_figures import offered_rate
+
+    offered = offered_rate()
+    offered.set(rate)
+    return offered

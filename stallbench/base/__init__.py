@@ -1,0 +1,1 @@
+"""What every other package may use, and what uses none of them: the types of settings, durations, ports."""
