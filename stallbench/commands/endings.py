@@ -26,24 +26,43 @@ from stallbench.visible_text import say
 if TYPE_CHECKING:
     from upath import UPath
 
+    from stallbench.pipeline.process import KeptPipeline
+    from stallbench.run.view import RunView
+
 
 def conclude_and_exit(
-    folder: AnyPath, spark: SparkOptions | None = None, *, move_to: UPath | None = None, is_restored: bool = True
+    folder: AnyPath,
+    spark: SparkOptions | None = None,
+    *,
+    view: RunView | None = None,
+    pipeline: KeptPipeline | None = None,
+    move_to: UPath | None = None,
+    is_restored: bool = True,
 ) -> NoReturn:
-    """Make the tables, verdict and report of a run, print the verdict, and exit with its code.
+    """Make the tables, verdict and report of a run, print its first facts before and the verdict after that, and exit with its code.
 
-    ``spark``: which Spark makes the tables; if None, one on this machine. ``move_to``: the address of the folder to which the run is then moved. If
+    ``spark``: which Spark makes the tables; if None, one on this machine. ``view``: of the run, if it has just ended. ``pipeline``: a process that
+    was started for its tables. ``move_to``: the address of the folder to which the run is then moved. If
     that fails, the run stays where it is, and the exit code of a run that passed is that of `NotCarriedOutError`. So it is if something of the run stays
     on external servers (``is_restored``), of which the run has said what and why.
     """
     from stallbench.pipeline.process import make_tables
+    from stallbench.report.meanwhile import shown_meanwhile
     from stallbench.run.conclusion import conclude, conclude_at
-    from stallbench.run.view import print_verdict
+    from stallbench.run.view import RunView, print_verdict
 
     spark = spark or SparkOptions()
     is_where_it_should_be = True
     if isinstance(folder, Path):
-        verdict = conclude(RunFolder(folder), partial(make_tables, spark=spark))
+        make = pipeline.make_tables if pipeline else partial(make_tables, spark=spark)
+
+        def make_and_show(run: RunFolder) -> None:
+            with shown_meanwhile(run.path, shown):
+                make(run)
+            shown.say("the tables are made; judging the run and writing its report")
+
+        with view or RunView() as shown:
+            verdict = conclude(RunFolder(folder), make_and_show)
         if move_to is not None:
             is_where_it_should_be = move_run(folder, move_to)
             folder = move_to / folder.name if is_where_it_should_be else folder

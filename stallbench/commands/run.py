@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,6 +109,7 @@ def run(
     from stallbench.external.addresses import read_external_servers
     from stallbench.external.processes import require_group
     from stallbench.observers import read_observer_options
+    from stallbench.pipeline.process import KeptPipeline
     from stallbench.regression.against import write_against
     from stallbench.run.capacity import with_measured_load
     from stallbench.run.opening import open_run
@@ -139,37 +141,39 @@ def run(
     if compared:
         chosen = _make_comparable(chosen, compared.baseline)
     folder: RunFolder | None = None
-    with RunView() as view:
-        view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
-        try:
-            chosen = with_measured_load(chosen, view.say, own_runs, external_servers)
-            at_most = "at most " if any(phase.until != "duration" for phase in chosen.phases) else ""
-            view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
-            with open_run(chosen, own_runs, view, external_servers, observer_options, group=group) as started:
-                folder = started.folder
-                if compared:
-                    write_against(folder.path, compared)
-                view.say(f"the records are in {shorten(folder.path)}")
-                started.carry_out()
-                if keep_servers:
-                    _keep_servers(started.cluster.describe_access())
-        except KeyboardInterrupt:
-            kept = (
-                f"; the records are kept: {format_shell_command(['stallbench', 'report', shorten(folder.path)])}"
-                if folder
-                else ""
+    with KeptPipeline() as pipeline:
+        with RunView() as view:
+            view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
+            try:
+                chosen = with_measured_load(chosen, view.say, own_runs, external_servers)
+                at_most = "at most " if any(phase.until != "duration" for phase in chosen.phases) else ""
+                view.say(f"{at_most}{chosen.duration_s:.0f} s of phases: {', '.join(phase.name for phase in chosen.phases)}")
+                with open_run(chosen, own_runs, view, external_servers, observer_options, group=group) as started:
+                    folder = started.folder
+                    if compared:
+                        write_against(folder.path, compared)
+                    view.say(f"the records are in {shorten(folder.path)}")
+                    if not keep_servers:
+                        started.when_measured = partial(pipeline.prepare, folder)
+                    started.carry_out()
+                    if keep_servers:
+                        _keep_servers(started.cluster.describe_access())
+            except KeyboardInterrupt:
+                say(f"interrupted{_describe_kept(folder, to=runs if store else None)}", to=sys.stderr)
+                sys.exit(EXIT_INTERRUPTED)
+            view.say(
+                f"{'the external servers keep running' if external_servers else 'the servers are stopped'}; making the tables, verdict and report"
             )
-            kept += (
-                f"; they are not uploaded: {format_shell_command(['stallbench', 'upload', shorten(folder.path), runs])}"
-                if folder and store
-                else ""
-            )
-            say(f"interrupted{kept}", to=sys.stderr)
-            sys.exit(EXIT_INTERRUPTED)
-        view.say(
-            f"{'the external servers keep running' if external_servers else 'the servers are stopped'}; making the tables, verdict and report"
-        )
-    conclude_and_exit(folder.path, move_to=store, is_restored=started.is_restored)
+        conclude_and_exit(folder.path, view=view, pipeline=pipeline, move_to=store, is_restored=started.is_restored)
+
+
+def _describe_kept(folder: RunFolder | None, *, to: str | None) -> str:
+    """Say how to go on with an interrupted run: its records may be in ``folder``, and its folder was to be uploaded ``to`` an address."""
+    if folder is None:
+        return ""
+    name = shorten(folder.path)
+    kept = f"; the records are kept: {format_shell_command(['stallbench', 'report', name])}"
+    return kept + (f"; they are not uploaded: {format_shell_command(['stallbench', 'upload', name, to])}" if to else "")
 
 
 def _make_comparable(scenario: Scenario, baseline: Baseline) -> Scenario:

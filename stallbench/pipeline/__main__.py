@@ -13,7 +13,8 @@ import sys
 
 from stallbench.pipeline.failures import PipelineError
 from stallbench.pipeline.make import make_tables, write_tables
-from stallbench.pipeline.session import is_small, open_session
+from stallbench.pipeline.run_size import is_small
+from stallbench.pipeline.session import open_session
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
 from stallbench.pipeline.training import prepare
 from stallbench.setup.components import MissingComponentError

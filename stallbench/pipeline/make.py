@@ -45,9 +45,10 @@ from stallbench.pipeline.read import Records, in_one_task, make_torn, read_recor
 from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
 from stallbench.pipeline.reused_ids import separate_jobs
 from stallbench.pipeline.rounds import make_round_metrics, make_rounds
+from stallbench.pipeline.run_size import estimate_events, is_small
 from stallbench.pipeline.s3a import add_s3a, find_credentials, is_s3a
 from stallbench.pipeline.sample_figures import summarize_samples
-from stallbench.pipeline.session import estimate_events, fit_to, is_small, open_session
+from stallbench.pipeline.session import fit_to, open_session
 from stallbench.pipeline.spark_options import LOCAL
 from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.statement_costs import make_statements

@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.pipeline.run_size import is_small
 from stallbench.pipeline.s3a import add_s3a, is_s3a
-from stallbench.pipeline.service import ask_service
+from stallbench.pipeline.service import SERVICE_VARIABLE, ask_service
 from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.processes.reaper import name_temporary
@@ -107,6 +108,14 @@ class KeptPipeline:
     ) -> None:
         """End the process."""
         self._end()
+
+    def prepare(self, folder: RunFolder) -> None:
+        """Start the process already now, before the records of the run in ``folder`` are complete, unless another will make its tables.
+
+        If it is not needed after all, it ends when Spark has started: an interrupt before that would leave Java behind.
+        """
+        if SERVICE_VARIABLE not in os.environ and self._process is None and is_small(folder.path):
+            self._process = _start()
 
     def make_tables(self, folder: RunFolder) -> None:
         """Make a run's tables; raises `NotCarriedOutError` if they are not made."""

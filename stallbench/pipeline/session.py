@@ -20,22 +20,18 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from stallbench.errors import BadInputError
 from stallbench.pipeline.class_archive import use_archive
 from stallbench.pipeline.failures import PipelineError, explain
 from stallbench.pipeline.java_names import remember_names
+from stallbench.pipeline.run_size import EVENTS_PER_PARTITION
 from stallbench.pipeline.spark_options import LOCAL, require_master
 from stallbench.setup.components import JavaRuntime, require_java
-from stallbench.storage.address import address_errors, is_address, open_address
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _EXIT_S = 120.0
-_SMALL_RUN_BYTES = 600 * 1024**2
 _MEMORY_FOR_LARGE_RUNS = "2g"
-_EVENTS_PER_PARTITION = 500_000
 _SMALL_PARTITION = 50_000
 _INTERPRETED_EVENTS = 20_000
-_BYTES_PER_EVENT = 80
 
 _REQUIRED = {
     # Times are nanoseconds; Spark's conversion of a time must not depend on the machine's time zone.
@@ -128,29 +124,6 @@ def open_session(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def is_small(run_folder: str | Path) -> bool:
-    """Whether a run has up to about eight million events; one whose size is unknown is taken for large."""
-    size_bytes = _measure_events(run_folder)
-    return size_bytes is not None and size_bytes <= _SMALL_RUN_BYTES
-
-
-def estimate_events(run_folder: str | Path) -> int:
-    """Return about how many events a run has, from the size of its logs; a run whose size is unknown is taken for large."""
-    size_bytes = _measure_events(run_folder)
-    return _EVENTS_PER_PARTITION if size_bytes is None else size_bytes // _BYTES_PER_EVENT
-
-
-def _measure_events(run_folder: str | Path) -> int | None:
-    if is_address(str(run_folder)):
-        try:
-            events = open_address(str(run_folder)) / "events"
-        except (BadInputError, OSError):  # Spark reads more file systems; that of Hadoop needs its libraries here
-            return None
-        with address_errors(str(run_folder)):
-            return sum(int(found["size"]) for found in events.fs.find(events.path, detail=True).values())
-    return sum(path.stat().st_size for path in Path(run_folder).glob("events/*.csv"))
-
-
 def fit_to(spark: SparkSession, events: int) -> None:
     """Set the session for so many events: partitions of a shuffle, whether queries are replanned while they run, and compiled.
 
@@ -164,7 +137,7 @@ def fit_to(spark: SparkSession, events: int) -> None:
     if not str(spark.sparkContext.master).startswith("local"):
         return
     cores = spark.sparkContext.defaultParallelism
-    partitions = max(1, min(cores, events // _SMALL_PARTITION), -(-events // _EVENTS_PER_PARTITION))
+    partitions = max(1, min(cores, events // _SMALL_PARTITION), -(-events // EVENTS_PER_PARTITION))
     _set_unless_given(spark, "spark.sql.shuffle.partitions", str(partitions))
     _set_unless_given(spark, "spark.sql.adaptive.enabled", str(partitions > cores).lower())
 

@@ -126,16 +126,13 @@ def _get(values: list[Any], kind: str, index: Column) -> Column:
 def make_time_axis(record: RunRecord, first_ns: int | None, last_ns: int | None) -> TimeAxis:
     """Place the phases; ``first_ns`` and ``last_ns`` are the times of the first and the last record, if there is any.
 
-    A phase whose end was not recorded, because the bench was killed, ends where the next one begins or after the last record. Without
-    a phase, second 0 is the first record's.
+    Without a phase, second 0 is the first record's.
     """
-    started = record.started_phases
-    times = [phase.start_ns for phase in started if phase.start_ns is not None]
+    times = [phase.start_ns for phase in record.started_phases if phase.start_ns is not None]
     start_ns = times[0] if times else first_ns or 0
     last_ns = max([start_ns, *([last_ns] if last_ns is not None else []), *times])
-    phases = []
-    for phase, begin_ns, next_ns in zip(started, times, [*times, last_ns + 1][1:], strict=True):
-        phases.append(Interval(name=phase.name, start_ns=begin_ns, end_ns=phase.end_ns or next_ns))
-    measured = [interval for phase, interval in zip(started, phases, strict=True) if phase.measured]
+    placed = record.place_phases(last_ns)
+    phases = [Interval(name=phase.name, start_ns=begin_ns, end_ns=end_ns) for phase, begin_ns, end_ns in placed]
+    measured = [interval for (phase, _, _), interval in zip(placed, phases, strict=True) if phase.measured]
     run = Interval(name=WHOLE_RUN, start_ns=measured[0].start_ns, end_ns=measured[-1].end_ns) if measured else None
     return TimeAxis(start_ns=start_ns, last_ns=last_ns, phases=tuple(phases), run=run)

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -151,6 +151,13 @@ def find_sealed(run_folder: Path) -> SealedRecords | None:
 def sealed_file(name: str) -> str:
     """Return the path of the sealed form of a record file, below the run's folder: ``sealed/events/worker-3.parquet``."""
     return f"{SEALED}/{name.removesuffix('.csv')}.parquet"
+
+
+def read_sealed(run_folder: Path, file: RecordFile, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Return ``columns`` of the sealed form of a record file, in parts as large as `stallbench.records.reading.BLOCK_BYTES` of text has them."""
+    with pq.ParquetFile(run_folder / sealed_file(file.name)) as sealed:
+        for number in range(sealed.num_row_groups):
+            yield sealed.read_row_group(number, columns=list(columns))
 
 
 @contextmanager

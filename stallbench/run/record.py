@@ -203,6 +203,15 @@ class RunRecord(_Part):
         """The phases that were started."""
         return tuple(phase for phase in self.phases if phase.start_ns is not None)
 
+    def place_phases(self, last_ns: int) -> list[tuple[PhaseRecord, int, int]]:
+        """Return the phases that were started, each with its start and its end; ``last_ns`` is the time of the last record.
+
+        A phase whose end was not recorded, because the bench was killed, ends where the next one begins or after the last record.
+        """
+        begun = [(phase, phase.start_ns) for phase in self.phases if phase.start_ns is not None]
+        next_ns = [start_ns for _, start_ns in begun[1:]] + [max([last_ns, *(start_ns for _, start_ns in begun)]) + 1]
+        return [(phase, start_ns, phase.end_ns or end_ns) for (phase, start_ns), end_ns in zip(begun, next_ns, strict=False)]
+
     @property
     def measured_phases(self) -> tuple[PhaseRecord, ...]:
         """The phases that were started and whose figures count."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from stallbench.engines import driver_of
@@ -67,6 +69,7 @@ class Run:
         self._load: Load | None = None
         self._injections: Injections | None = None
         self._sampling: Sampling | None = None
+        self._sealing: Thread | None = None
         self._exited_unexpectedly: set[str] = set()
         self._show_at_s = 0.0
         self._injection_numbers: Counter[str] = Counter()
@@ -75,10 +78,11 @@ class Run:
         self._observer_options = observer_options or ObserverOptions()
         self._observers = Observers(self._observer_options, folder, scenario.labels, view.say)
         self._journal = CleanupJournal(scratch)
+        self.when_measured: Callable[[], None] = lambda: None  # called after the last phase, before the load is stopped
         self.is_restored = True  # after `take_down`: whether everything on external servers was undone
 
     def carry_out(self) -> None:
-        """Carry the scenario out to its end.
+        """Carry the scenario out to its end, and begin to seal its records.
 
         Raises `NotCarriedOutError` if the result would be meaningless: a server is missing, a longrunner was not verified, or the load is incomplete.
         The records are kept.
@@ -90,8 +94,10 @@ class Run:
         self._start_load()
         for index, phase in enumerate(self.scenario.phases):
             self._run_phase(index, phase)
+        self.when_measured()
         self._stop_load()
         self._take_final_snapshot()
+        self._start_sealing()
 
     @property
     def exited_unasked(self) -> list[str]:
@@ -285,6 +291,19 @@ class Run:
         self.view.say(f"the queue still holds {count:,} jobs")
         return count
 
+    def _start_sealing(self) -> None:
+        """Seal the records, which are complete, while the servers stop."""
+        self._sealing = Thread(target=self._seal, name="seal")
+        self._sealing.start()
+
+    def _seal(self) -> None:
+        from stallbench.records.sealing import seal  # loads Arrow's Parquet, which nothing needs before
+
+        try:
+            seal(self.folder.path)
+        except OSError as error:
+            self.view.say(f"the records are not sealed: {error.strerror or error}; it is tried again for the tables")
+
     def process_records(self) -> list[ProcessRecord]:
         """Return the records of all processes of the run, those of the bench and external ones."""
         return [*self._processes.records(), *self._external_processes.records()]
@@ -296,6 +315,8 @@ class Run:
         self._processes.stop_all()
         self._observers.stop(self._intervals())
         self._external_processes.close()
+        if self._sealing is not None:
+            self._sealing.join()
         cleanup = self._journal.clean_up()
         self.is_restored = self.is_restored and not cleanup.remaining
         for sentence in cleanup.sentences:

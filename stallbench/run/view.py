@@ -44,7 +44,7 @@ class RunView:
 
     def say(self, sentence: str) -> None:
         """Print one permanent line."""
-        self._console.print(f"[dim]{time.monotonic() - self._began_s:6.1f} s[/dim]  {escape(sentence)}")
+        self._console.print(f"[dim]{self._elapsed_s:6.1f} s[/dim]  {escape(sentence)}")
 
     def show(self, phase: str, left_s: float, read_figures: Callable[[], LiveFigures]) -> None:
         """Show the phase and the live figures. Call it about once a second: ``read_figures`` is called only if they are shown."""
@@ -53,6 +53,18 @@ class RunView:
         elif time.monotonic() - self._last_line_s >= _LINE_EVERY_S:
             self._last_line_s = time.monotonic()
             self.say(_line(phase, left_s, read_figures()))
+
+    def show_progress(self, sentence: str) -> None:
+        """Show what is going on now. Call it about once a second: elsewhere than on a terminal it prints a line every few seconds."""
+        if self._live:
+            self._live.update(f"[dim]{self._elapsed_s:6.1f} s[/dim]  {escape(sentence)}", refresh=True)
+        elif time.monotonic() - self._last_line_s >= _LINE_EVERY_S:
+            self._last_line_s = time.monotonic()
+            self.say(sentence)
+
+    @property
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._began_s
 
 
 def _panel(phase: str, left_s: float, figures: LiveFigures) -> Table:

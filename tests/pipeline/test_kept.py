@@ -10,6 +10,7 @@ from stallbench.pipeline import process as pipeline_process
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.pipeline.tables import read_table
 from stallbench.run.folder import RunFolder
+from stallbench.waiting import wait_until
 from tests.pipeline.test_process import java_of
 from tests.synthetic_run import SyntheticRun
 
@@ -51,5 +52,27 @@ def test_runs_follow_each_other_in_one_java_and_what_that_cannot_do_is_done_with
         second.record.unlink()
         pipeline.make_tables(second)
         assert done_without == [second]
+    assert java_of(scratch) == []
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_process_that_is_started_before_the_records_are_complete_makes_the_tables(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_folder(tmp_path / "run", 1)
+    with KeptPipeline() as pipeline:
+        pipeline.prepare(folder)
+        assert wait_until(lambda: bool(java_of(scratch)), within_s=120, every_s=0.1)
+        for start in ("_start", "make_tables"):
+            monkeypatch.delattr(pipeline_process, start)
+        pipeline.make_tables(make_folder(folder.path, 2))
+        assert len(read_table(folder.path, "jobs")) == 2
+    assert java_of(scratch) == []
+
+
+def test_a_process_that_is_not_needed_after_all_leaves_nothing(tmp_path: Path, scratch: Path) -> None:
+    with KeptPipeline() as pipeline:
+        pipeline.prepare(make_folder(tmp_path / "run", 1))
+        assert wait_until(lambda: bool(java_of(scratch)), within_s=120, every_s=0.1)
     assert java_of(scratch) == []
     assert list(scratch.iterdir()) == []

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from stallbench.pipeline import __main__ as command
-from stallbench.pipeline import session, training
+from stallbench.pipeline import run_size, session, training
 from stallbench.pipeline.class_archive import archive_path, use_archive
-from stallbench.pipeline.session import is_small
+from stallbench.pipeline.run_size import is_small
 from stallbench.setup.components import JavaRuntime, MissingComponentError
 
 JAVA = JavaRuntime(home=Path("/nowhere/java"), version="17.0.1")
@@ -73,7 +73,7 @@ def test_another_java_has_another_archive() -> None:
 
 
 def test_runs_are_small_by_their_bytes_and_never_on_other_file_systems(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(session, "_SMALL_RUN_BYTES", 10)
+    monkeypatch.setattr(run_size, "_SMALL_RUN_BYTES", 10)
     (tmp_path / "events").mkdir()
     assert is_small(tmp_path)
     (tmp_path / "events" / "worker-1.csv").write_text("more than that\n")
