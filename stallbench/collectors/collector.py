@@ -28,6 +28,8 @@ class Collector(ABC):
         """Prepare to sample what ``document`` names; no query is sent yet."""
         self.document = document
         self.connections = Connections(self.name)
+        self.every_s = 0.0
+        """How far apart its samples must be, as the last one has found; the run's interval if that is longer."""
 
     @abstractmethod
     def sample(self) -> Iterable[Sample]:

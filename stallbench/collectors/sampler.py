@@ -6,6 +6,7 @@ even if a server is down. Measurements show that the threads cost no more than o
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -48,14 +49,14 @@ class Cadence:
         self.missed = 0
         """Samples missed so far."""
 
-    def next_s(self, began_s: float, ended_s: float) -> float:
-        """Return when the next sample is due, after one that took from ``began_s`` to ``ended_s``."""
+    def next_s(self, began_s: float, ended_s: float, every_s: float = 0.0) -> float:
+        """Return when the next sample is due, after one that took from ``began_s`` to ``ended_s``, and ``every_s`` after its predecessor's time at least."""
         took_s = ended_s - began_s
         is_first = self._tick is None  # it includes the connection, so it does not show what a sample takes
         rest_s = 0.0 if is_first else min(took_s / _GREATEST_SHARE - took_s, _LONGEST_REST_S)
         tick = int((ended_s + rest_s - self._start_s) // self._interval_s) + 1
         if self._tick is not None:
-            tick = max(tick, self._tick + 1)
+            tick = max(tick, self._tick + max(1, math.ceil(every_s / self._interval_s)))
             self.missed += tick - self._tick - 1
         self._tick = tick
         return self._start_s + tick * self._interval_s
@@ -160,7 +161,7 @@ class Sampler:
             failures=self._failures,
         )
         self._note(why, began_s)
-        return self._cadence.next_s(began_s, ended_s)
+        return self._cadence.next_s(began_s, ended_s, self._collector.every_s)
 
     def _note(self, why: str, now_s: float) -> None:
         """Print to standard error why sampling fails, each reason once, and when it works again."""

@@ -22,3 +22,11 @@ def test_a_slow_collector_samples_less_often_and_the_missed_samples_are_counted(
 
 def test_a_slow_first_sample_delays_no_other_because_it_includes_the_connection() -> None:
     assert Cadence(1.0, 100.0).next_s(100.0, 101.5) == 102.0
+
+
+def test_an_expensive_sample_is_followed_by_the_next_one_only_after_the_time_that_it_demands() -> None:
+    cadence = Cadence(1.0, 100.0)
+    cadence.next_s(100.0, 100.01, every_s=2.5)
+    assert [cadence.next_s(began_s, began_s + 0.01, every_s=2.5) for began_s in (101.0, 104.0)] == [104.0, 107.0]
+    assert cadence.next_s(107.0, 107.01, every_s=0.5) == 108.0
+    assert cadence.missed == 4
