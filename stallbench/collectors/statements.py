@@ -23,6 +23,8 @@ STATEMENTS_FILE = "statements.jsonl"
 """The file in the run's folder that has the text of each sampled statement."""
 _MOST_STATEMENTS = 20
 _LONGEST_TEXT = 2_000
+_LONGEST_READ = 20_000
+"""Characters of a statement that are enough to recognise a claim. The server keeps statements of any length."""
 _QUOTATION_MARKS = str.maketrans("", "", '"`')
 _WHERE_COUNTED = """
 SELECT pg_catalog.quote_ident(nspname), pg_catalog.string_to_array(extversion, '.')::int[]
@@ -37,7 +39,7 @@ WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.
 GROUP BY queryid
 """
 _TEXTS = """
-SELECT queryid, pg_catalog.min(query)
+SELECT queryid, pg_catalog.min(pg_catalog.left(query, {longest}))
 FROM {schema}.pg_stat_statements(showtext := true)
 WHERE dbid = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) AND queryid = ANY(%s)
 GROUP BY queryid
@@ -87,7 +89,9 @@ def read_statement_counts(connection: Any) -> list[StatementCounts] | None:
 def read_statement_texts(connection: Any, statements: Sequence[int | str]) -> list[tuple[int | str, str | None]]:
     """Return the text of each statement, without its values; PostgreSQL reads the file with all texts for it."""
     ((schema, _),) = connection.execute(_WHERE_COUNTED).fetchall()
-    rows: list[tuple[int | str, str | None]] = connection.execute(_TEXTS.format(schema=raw_of(schema)), (statements,)).fetchall()
+    rows: list[tuple[int | str, str | None]] = connection.execute(
+        _TEXTS.format(schema=raw_of(schema), longest=_LONGEST_READ), (statements,)
+    ).fetchall()
     return rows
 
 

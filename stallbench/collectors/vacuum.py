@@ -25,7 +25,14 @@ FROM (SELECT name, pg_catalog.to_regclass(name) AS id FROM pg_catalog.unnest(%s:
 JOIN pg_catalog.pg_class ON pg_class.oid = id
 JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
 """
-_BEGIN = re.compile(r'automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table "(?P<table>.+?)": ')
+_SEVERITY = re.compile(
+    r"\b(?:DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT|QUERY|CONTEXT|LOCATION|BACKTRACE|STATEMENT):  "
+)
+"""What every entry has first, after its prefix."""
+_BEGIN = re.compile(
+    r'LOG:  automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table "(?P<table>.+)": index scans: \d+'
+)
+"""Only as a message of its own: the text of a statement, or of an error that anybody can cause, may have the same words."""
 LAST_BYTES = 4 << 20
 """How much of a log that may have been written for weeks is read for the last vacuum of each table."""
 _TUPLES = re.compile(r"tuples: (?P<removed>\d+) removed, \d+ remain, (?P<kept>\d+) are dead but not yet removable")
@@ -48,7 +55,8 @@ class AutovacuumLog:
             self._add_server(line)
 
     def _add_server(self, line: str) -> None:
-        if begin := _BEGIN.search(line):
+        severity = _SEVERITY.search(line)
+        if severity and (begin := _BEGIN.fullmatch(line, severity.start())):
             self._table = begin["table"]
             self.last[self._table] = {}
         elif self._table is None:

@@ -70,6 +70,10 @@ def test_a_role_of_the_database_gives_its_owner_no_program_of_the_server(hostile
         "standard_conforming_strings = off",
         "default_transaction_isolation = 'serializable'",
         "search_path = tenant",
+        "extra_float_digits = -15",
+        "enable_hashjoin = off",
+        "join_collapse_limit = 1",
+        "work_mem = '64kB'",
     ],
 )
 def test_a_setting_of_the_database_hides_nothing(hostile: HostileDatabase, setting: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from stallbench.collectors.vacuum import AutovacuumLog
 
 VACUUM = """2026-01-01 [1] LOG:  automatic vacuum of table "{table}": index scans: 0
@@ -19,3 +21,20 @@ def test_tables_of_the_same_name_are_distinguished_by_schema_and_database(tmp_pa
     reader = AutovacuumLog(log)
     reader.read_on()
     assert {table: figures["not_removable_tuples"] for table, figures in reader.last.items()} == tables
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '2026-01-01 [9] STATEMENT:  SELECT 1/0 /* automatic vacuum of table "app.public.jobs": index scans: 0',
+        '2026-01-01 [9] STATEMENT:  SELECT 1/0 /* LOG:  automatic vacuum of table "app.public.jobs": index scans: 0',
+        '2026-01-01 [9] ERROR:  invalid input syntax for type integer: "LOG:  automatic vacuum of table "app.public.jobs": index scans: 0',
+        '2026-01-01 [9] [LOG:  automatic vacuum of table "app.public.jobs": index scans: 0] ERROR:  division by zero',
+    ],
+)
+def test_what_a_client_writes_into_the_log_is_no_vacuum(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"{line}\n\ttuples: 0 removed, 20 remain, 4000000 are dead but not yet removable, oldest xmin: 700\n")
+    reader = AutovacuumLog(log)
+    reader.read_on()
+    assert reader.last == {}

@@ -11,11 +11,11 @@ import psycopg
 
 from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import BadInputError
-from stallbench.observe.formatting import format_age, format_plural
+from stallbench.observe.formatting import format_age, format_count, format_plural
 from stallbench.observe.observer import ForeignCodeError
 from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, JobCounts, count_jobs
 from stallbench.observe.postgres.queue_figures import format_at_least, format_oldest, format_overdue, list_figures, summarize
-from stallbench.observe.postgres.recognition import QueueTable, find_named_table, find_queue_tables
+from stallbench.observe.postgres.recognition import MOST_TABLES, QueueTable, find_named_table, find_queue_tables
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S
 from stallbench.sql_names import quote_name
@@ -108,6 +108,14 @@ class QueuesSubject(Subject):
             left = format_plural(len(self.tables) - len(counted), "queue")
             unseen.append(
                 Unseen(what=f"the jobs of {left}", why=NO_TIME, remedy=f"name those that matter with --table {self.form}")
+            )
+        if len(self.tables) >= MOST_TABLES:
+            unseen.append(
+                Unseen(
+                    what="every queue",
+                    why=f"{format_count(MOST_TABLES)} tables have the columns of a queue, and no more are looked at",
+                    remedy=f"name those that matter with --table {self.form}",
+                )
             )
         look.known.may_be_late = any(one.why_not or (one.oldest_s or 0) >= BRIEF_S for one in all_counts.values())
         self.counts = all_counts

@@ -9,11 +9,14 @@ from typing import Any
 
 import psycopg
 
+from stallbench.engines.postgres_trust import TRUSTED_ROLES
 from stallbench.observe.known_queue import KnownQueue, find_known_queues
 from stallbench.observe.postgres.foreign_code import ReadTables
 from stallbench.sql_names import write_quoted
 from stallbench.visible_text import raw_of
 
+MOST_TABLES = 1000
+"""Those of trusted owners come first, so that nobody else hides them behind a thousand of his own."""
 # pg_partition_tree would lock each partition, and so wait for one that another session has locked.
 _LEAVES = """
   WITH RECURSIVE tree AS (
@@ -24,20 +27,24 @@ _LEAVES = """
   SELECT part.oid FROM tree JOIN pg_catalog.pg_class AS part ON part.oid = inhrelid WHERE part.relkind <> 'p'
 """
 # A temporary table is no queue: no other session can read it, and in a pool it may be one that another client has left.
-_CANDIDATES = """
-SELECT pg_class.oid::bigint, pg_catalog.quote_ident(nspname), pg_catalog.quote_ident(relname), nspname, relname,
-  ARRAY(SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped),
+_CANDIDATES = f"""
+WITH RECURSIVE {TRUSTED_ROLES}
+SELECT pg_class.oid::bigint, pg_catalog.quote_ident(nspname), pg_catalog.quote_ident(relname), nspname, relname, columns.names,
   pg_catalog.has_schema_privilege(nspname, 'USAGE') AND pg_catalog.has_table_privilege(pg_class.oid, 'SELECT'),
-  ARRAY(SELECT leaf.oid::bigint FROM ({leaves}) AS leaf ORDER BY leaf.oid),
-  ARRAY(SELECT leaf.oid::pg_catalog.regclass::pg_catalog.text FROM ({leaves}) AS leaf ORDER BY leaf.oid)
+  ARRAY(SELECT leaf.oid::bigint FROM ({_LEAVES}) AS leaf ORDER BY leaf.oid),
+  ARRAY(SELECT leaf.oid::pg_catalog.regclass::pg_catalog.text FROM ({_LEAVES}) AS leaf ORDER BY leaf.oid)
 FROM pg_catalog.pg_class
 JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
+CROSS JOIN LATERAL (
+  SELECT ARRAY(SELECT attname::pg_catalog.text FROM pg_catalog.pg_attribute WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped)
+) AS columns (names)
 WHERE relkind IN ('r', 'p') AND relpersistence <> 't' AND NOT relispartition AND nspname NOT IN ('pg_catalog', 'information_schema')
-AND {condition}
-ORDER BY nspname, relname
-LIMIT 1000
+AND {{condition}}
+ORDER BY relowner IN (SELECT oid FROM trusted) DESC, nspname, relname
+LIMIT {MOST_TABLES}
 """
 _BY_NAME = "relname ~ %s"
+_BY_COLUMNS = "columns.names @> %s::pg_catalog.text[]"
 _BY_OID = "pg_class.oid = pg_catalog.to_regclass(%s)"
 _NO_NAMES = (psycopg.errors.InvalidName, psycopg.errors.SyntaxError, psycopg.errors.FeatureNotSupported)
 """What ``to_regclass`` raises before PostgreSQL 16 for ``a;b``, for ``a.b.c.d``, and for a table of another database; later it finds no such table."""
@@ -86,9 +93,12 @@ class QueueTable:
 
 
 def find_queue_tables(server: Any) -> list[QueueTable]:
-    """Return the tables of all known libraries."""
-    names = "|".join(sorted({known.usual_table for known in find_known_queues().values()}))
-    rows = server.execute(_CANDIDATES.format(condition=_BY_NAME, leaves=_LEAVES), (names,)).fetchall()
+    """Return the tables of all known libraries, at most `MOST_TABLES`."""
+    known_queues = find_known_queues().values()
+    names = "|".join(sorted({known.usual_table for known in known_queues}))
+    columns = [list(known.columns) for known in known_queues]
+    condition = f"{_BY_NAME} AND ({' OR '.join([_BY_COLUMNS] * len(columns))})"
+    rows = server.execute(_CANDIDATES.format(condition=condition), (names, *columns)).fetchall()
     return [table for row in rows if (table := _read(row)).known is not None]
 
 
@@ -96,7 +106,7 @@ def find_named_table(server: Any, name: str) -> QueueTable | None:
     """Return the table that the user named, with its schema or in ``public``; none if there is no such table."""
     for candidate in (name,) if "." in name else (name, f"public.{name}"):
         try:
-            rows = server.execute(_CANDIDATES.format(condition=_BY_OID, leaves=_LEAVES), (candidate,)).fetchall()
+            rows = server.execute(_CANDIDATES.format(condition=_BY_OID), (candidate,)).fetchall()
         except _NO_NAMES:
             continue
         if rows:

@@ -36,6 +36,19 @@ _CONNECT_TIMEOUT_S = 5
 ANSWER_TIMEOUT_S = 10.0
 """A pooler without a free connection lets a query wait for minutes, and a network that drops packets for hours: the server's own time limits do not
 apply to that."""
+_PLANS = (
+    "enable_seqscan",
+    "enable_indexscan",
+    "enable_indexonlyscan",
+    "enable_bitmapscan",
+    "enable_tidscan",
+    "enable_sort",
+    "enable_hashagg",
+    "enable_material",
+    "enable_nestloop",
+    "enable_mergejoin",
+    "enable_hashjoin",
+)
 _SETTINGS: Mapping[str, str] = {
     # Whoever owns the database can set another role for all its sessions; the checks are of the rights of who has logged in.
     "role": "none",
@@ -49,6 +62,12 @@ _SETTINGS: Mapping[str, str] = {
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",  # every query is repeated, and to plan one takes longer than to execute it
+    # The plans and figures are those of the server's own defaults: with others the queries below would run into their time limit.
+    **dict.fromkeys(_PLANS, "on"),
+    "from_collapse_limit": "8",
+    "join_collapse_limit": "8",
+    "work_mem": "4MB",
+    "extra_float_digits": "1",
     "TimeZone": "UTC",  # of timestamps without a time zone, which libraries write in UTC
     # What the driver can read, and how the queries are written.
     "DateStyle": "ISO, MDY",
@@ -229,6 +248,11 @@ class ReadOnlySession:
         timer.start()
         try:
             yield
+        except UnicodeEncodeError as error:
+            # SQL_ASCII: the catalog has a name with bytes of which nobody knows the encoding.
+            raise psycopg.errors.CharacterNotInRepertoire(
+                "a name in the query cannot be written in the database's encoding"
+            ) from error
         except psycopg.Error as error:
             if self._has_given_up:
                 self.close()
