@@ -30,15 +30,16 @@ from stallbench.processes.reaper import (
     remove_scratch,
     run_cleanup_journal,
 )
-from stallbench.run.folder import COMPARISON, LIMIT, SOAK
+from stallbench.run.folder import LIMIT, SOAK, STUDY
 from stallbench.run.record import BenchRecord, parse_record
 from stallbench.storage.password_file import remove_password
 from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
-from stallbench.studies.comparison.record import FORMAT as COMPARISON_FORMAT
-from stallbench.studies.comparison.record import ComparisonRecord, parse_record_file
+from stallbench.studies.kind import parse_kind
 from stallbench.studies.limit.record import FORMAT as LIMIT_FORMAT
+from stallbench.studies.soak.folder import parse_record_file
 from stallbench.studies.soak.record import FORMAT as SOAK_FORMAT
 from stallbench.studies.soak.record import SoakRecord
+from stallbench.studies.study import parse_study
 
 _NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
 """A temporary folder without servers, with the id of the process that made it, see `stallbench.processes.reaper.name_temporary`."""
@@ -68,7 +69,7 @@ class _LimitRecord(BaseModel):
 
 _PARSERS: Mapping[str, Callable[[str, str], BenchRecord]] = {
     "run.json": lambda text, where: parse_record(text, where).bench,
-    COMPARISON: lambda text, where: parse_record_file(text, where, ComparisonRecord, "comparison", COMPARISON_FORMAT).bench,
+    STUDY: lambda text, where: parse_study(text, where, parse_kind(text, where).model).bench,
     SOAK: lambda text, where: parse_record_file(text, where, SoakRecord, "soak", SOAK_FORMAT).bench,
     LIMIT: lambda text, where: parse_record_file(text, where, _LimitRecord, "limit", LIMIT_FORMAT).bench,
 }

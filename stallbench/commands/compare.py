@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, cast, get_args
 
 import typer
 
-from stallbench.commands.endings import conclude_comparison_and_exit, require_clone
+from stallbench.commands.endings import conclude_study_and_exit, require_clone
 from stallbench.commands.options import (
     AgainstOption,
     RoundsOption,
@@ -18,12 +18,13 @@ from stallbench.commands.options import (
     SetOption,
     ToleranceOption,
     find_against,
+    find_study_to_continue,
 )
 from stallbench.errors import (
     EXIT_PASS,
     BadInputError,
 )
-from stallbench.run.folder import COMPARISON, RUNS, find_comparison_folder
+from stallbench.run.folder import RUNS
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def compare(
     if compared:
         plan = plan.comparable_with(compared.baseline)
     folder = carry_out_runs(plan, runs, say=print, compared=compared).path
-    conclude_comparison_and_exit(folder)
+    conclude_study_and_exit(folder)
 
 
 def _read_load(text: str) -> Load:
@@ -155,15 +156,12 @@ def _require_no_options(why: str, options: Mapping[str, object]) -> None:
 
 def _continue_and_exit(name: str, rounds: int, runs: Path) -> NoReturn:
     from stallbench.studies.comparison.comparison import continue_runs
+    from stallbench.studies.comparison.kind import KIND
     from stallbench.studies.comparison.record import ComparisonFolder
 
-    folder = find_comparison_folder(name, runs)
-    if folder is None:
-        raise BadInputError(
-            f"--continue {name}: there is no comparison of that name in {runs}, and no folder with a {COMPARISON}"
-        )
+    folder = find_study_to_continue(name, KIND, runs)
     continue_runs(ComparisonFolder(folder), rounds, say=print)
-    conclude_comparison_and_exit(folder)
+    conclude_study_and_exit(folder)
 
 
 def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:

@@ -94,15 +94,13 @@ def move_run(folder: Path, runs: UPath) -> bool:
     return True
 
 
-def conclude_comparison_and_exit(path: Path) -> NoReturn:
-    """Make the report of a comparison, print its ranking, and exit with its code, or with that of a failed verdict against its baseline."""
-    from stallbench.studies.comparison.conclusion import conclude_comparison
-    from stallbench.studies.comparison.record import ComparisonFolder
-    from stallbench.studies.comparison.screen import print_comparison
+def conclude_study_and_exit(path: Path) -> NoReturn:
+    """Make the results and pages of the study in a folder, print the results, and exit with its code."""
+    from stallbench.studies.kind import read_kind
 
-    record, results = conclude_comparison(ComparisonFolder(path))
-    print_comparison(record, results, shorten(path / "report.html"))
-    sys.exit(EXIT_FAIL if record.exit_code == EXIT_PASS and results.outcome in ("fail", "unknown") else record.exit_code)
+    conclusion = read_kind(path).conclude(path)
+    conclusion.show(shorten(path / "report.html"))
+    sys.exit(conclusion.record.exit_code)
 
 
 def conclude_soak_and_exit(path: Path) -> NoReturn:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stallbench.commands.endings import conclude_comparison_and_exit
+from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.commands.options import (
     AgainstOption,
     RoundsOption,
@@ -63,4 +63,4 @@ def matrix(
     if compared:
         plan = plan.comparable_with(compared.baseline)
     folder = carry_out_runs(plan, runs, say=print, compared=compared).path
-    conclude_comparison_and_exit(folder)
+    conclude_study_and_exit(folder)

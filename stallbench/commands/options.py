@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stallbench.errors import BadInputError
+from stallbench.run.folder import STUDY, find_study_folder
 from stallbench.storage.address import is_address
 
 if TYPE_CHECKING:
     from stallbench.regression.against import Against
     from stallbench.regression.baseline_file import Baseline
+    from stallbench.studies.kind import StudyKind
 
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path.")]
 VariantOption = Annotated[
@@ -166,3 +168,20 @@ def _find_baseline(name: str, runs: Path) -> Baseline:
     from stallbench.studies.baseline_collection import find_baseline
 
     return find_baseline(name, runs)
+
+
+def find_study_to_continue(name: str, kind: StudyKind, runs: Path) -> Path:
+    """Return the folder of the study that ``--continue`` names; raises `BadInputError` if there is none, or one of another kind."""
+    from stallbench.studies.kind import read_kind
+
+    folder = find_study_folder(name, runs)
+    if folder is None:
+        newest = sorted((path.parent for path in runs.glob(f"*/{STUDY}")), reverse=True)
+        known = [path.name for path in newest if read_kind(path) is kind]
+        there_are = f"; there are {', '.join(known[:3])}" if known else ""
+        raise BadInputError(
+            f"--continue {name}: there is no {kind.title} of that name in {runs}, and no folder with a {STUDY}{there_are}"
+        )
+    if (found := read_kind(folder)) is not kind:
+        raise BadInputError(f"--continue {name}: is a {found.title}; expected a {kind.title}")
+    return folder

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stallbench.commands.endings import conclude_and_exit, conclude_comparison_and_exit, conclude_soak_and_exit
+from stallbench.commands.endings import conclude_and_exit, conclude_soak_and_exit, conclude_study_and_exit
 from stallbench.commands.options import (
     AgainstOption,
     MasterOption,
@@ -16,7 +16,7 @@ from stallbench.commands.options import (
     find_against,
 )
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
-from stallbench.run.folder import RUNS, find_comparison_folder, find_run_at, find_run_folder, find_soak_folder
+from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_soak_folder, find_study_folder
 from stallbench.storage.address import AnyPath, is_address
 
 if TYPE_CHECKING:
@@ -62,10 +62,9 @@ def report(
     if (soaked := find_soak_folder(run, runs)) is not None:
         _note(soaked, compared)
         conclude_soak_and_exit(soaked)
-    comparison = find_comparison_folder(run, runs)
-    if comparison is not None:
-        _note(comparison, compared)
-        conclude_comparison_and_exit(comparison)
+    if (study := find_study_folder(run, runs)) is not None:
+        _note(study, compared)
+        conclude_study_and_exit(study)
     path = find_run_folder(run, runs).path
     _note(path, compared)
     conclude_and_exit(path, spark)

@@ -26,8 +26,10 @@ _RUNS = Path("reports", "runs")
 RUNS = _RUNS if IS_WHEEL else PROJECT / _RUNS
 """Where runs are kept by default: an installed bench keeps them below the working directory."""
 _LATEST = "latest"
-COMPARISON = "comparison.json"
-"""The file that identifies the folder of a comparison, as ``run.json`` identifies that of a run."""
+STUDY = "study.json"
+"""The file that identifies the folder of a study, as ``run.json`` identifies that of a run."""
+_EARLIER = {"comparison.json": "comparison"}
+"""The records of studies that earlier versions wrote, and of what."""
 SOAK = "soak.json"
 """The file that identifies the folder of a soak."""
 SOAK_LINKS = ("current", ".current")
@@ -170,9 +172,19 @@ def remove_run_folder(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def find_comparison_folder(name: str, runs: Path) -> Path | None:
-    """Return the folder of a comparison, a path or a name below ``runs``; None if there is none of that name."""
-    return _find_folder_with(COMPARISON, name, runs)
+def find_study_folder(name: str, runs: Path) -> Path | None:
+    """Return the folder of a study, a path or a name below ``runs``; None if there is none of that name.
+
+    Raises `BadInputError` if an earlier version of the bench wrote it.
+    """
+    for candidate in (Path(name), runs / name):
+        older = next((file for file in _EARLIER if (candidate / file).is_file()), None)
+        if older is not None and not (candidate / STUDY).is_file():
+            raise BadInputError(
+                f"{candidate}: is a {_EARLIER[older]} of an earlier version of stallbench, which wrote {older}; "
+                f"this version reads {STUDY}: repeat the study, or read it with the version that wrote it"
+            )
+    return _find_folder_with(STUDY, name, runs)
 
 
 def find_soak_folder(name: str, runs: Path) -> Path | None:

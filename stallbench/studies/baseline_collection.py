@@ -8,24 +8,17 @@ from pathlib import Path
 
 import stallbench
 from stallbench.errors import BadInputError
-from stallbench.pipeline.failures import NoTableError
 from stallbench.regression.baseline_file import Baseline, BaselineMachine, BaselineMetric, BaselineVariant, read_baseline_file
-from stallbench.regression.change import choose_compared
 from stallbench.regression.comparability import (
     describe_differences,
-    find_conditions,
     find_kind_obstacle,
-    find_machine,
-    find_primary,
 )
-from stallbench.regression.compared_metric import Subject, choose_subjects
-from stallbench.run.folder import find_comparison_folder, find_limit_folder, find_run_folder, find_soak_folder
-from stallbench.scenario.model import CONTROL
+from stallbench.run.folder import find_limit_folder, find_run_folder, find_soak_folder, find_study_folder
 from stallbench.shell_command import format_shell_command
-from stallbench.studies.comparison.record import ComparisonFolder
+from stallbench.studies.kind import read_kind
 from stallbench.studies.limit.baseline import read_limit_baseline
+from stallbench.studies.run_baseline import read_run_baseline
 from stallbench.studies.soak.baseline import read_soak_baseline
-from stallbench.verdicts.check import RunTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,58 +68,11 @@ def _read_sources(name: str, runs: Path) -> Iterator[_Source]:
     if (soaked := find_soak_folder(name, runs)) is not None:
         yield _Source(name=name, baseline=read_soak_baseline(soaked))
         return
-    comparison = find_comparison_folder(name, runs)
-    if comparison is None:
-        yield _read_run(find_run_folder(name, runs).path)
+    if (study := find_study_folder(name, runs)) is not None:
+        yield from (_Source(name=of, baseline=baseline) for of, baseline in read_kind(study).read_baselines(study))
         return
-    folder = ComparisonFolder(comparison)
-    record = folder.read()
-    completed = [run for run in record.runs if run.status == "completed" and run.folder is not None]
-    if not completed:
-        raise BadInputError(f"{name}: no run of the comparison was completed")
-    for run in completed:
-        yield _read_run(folder.runs / (run.folder or ""), variant=run.variant, subjects=record.subjects)
-
-
-def _read_run(path: Path, *, variant: str | None = None, subjects: Sequence[Subject] | None = None) -> _Source:
-    """Return the baseline of one run. ``variant``: its name in a comparison; ``subjects``: what the comparison compares."""
-    tables = RunTables(path)
-    try:
-        record = tables.record
-        if record.status != "completed" or record.is_observation:
-            what = "only a server was observed" if record.is_observation else f"its status is {record.status}; expected completed"
-            raise BadInputError(f"{path}: the run cannot be a baseline: {what}")
-        engine, version = find_primary(record)
-        if not version:
-            raise BadInputError(f"{path}: the run cannot be a baseline: the version of its server is not known")
-        compared = choose_compared(subjects or choose_subjects([record.scenario]), record.scenario)
-        values = {each: tables.metric_or_ratio(each.metric, each.phase, each.relative_to) for each in compared}
-    except (NoTableError, FileNotFoundError) as error:
-        raise BadInputError(f"{path}: the run cannot be a baseline: {error}; stallbench report makes its tables") from None
-    library = record.queue.library
-    known = BaselineVariant(
-        conditions=find_conditions(record.scenario),
-        engine=engine,
-        server_version=version,
-        library=f"{library.title} {library.version}" if library else None,
-        runs=(record.id,),
-        metrics={
-            subject.key: BaselineMetric(better=subject.better, values=(_round(value),)) for subject, value in values.items()
-        },
-    )
-    baseline = Baseline(
-        bench=record.bench.version,
-        versions=record.versions,
-        scenario=record.scenario.name,
-        machine=find_machine(record),
-        variants={variant or record.scenario.variant or CONTROL: known},
-    )
-    return _Source(name=str(path), baseline=baseline)
-
-
-def _round(value: float | None) -> float | None:
-    """Return six significant digits, which is more than a run can measure and keeps the file readable."""
-    return None if value is None else float(f"{value:.6g}")
+    path = find_run_folder(name, runs).path
+    yield _Source(name=str(path), baseline=read_run_baseline(path))
 
 
 def _require_alike(source: _Source, first: _Source) -> None:

@@ -28,7 +28,7 @@ INTERRUPTED = ("phases.baseline.duration=60s",)
 
 def comparison(bench: Bench) -> tuple[Path, dict[str, Any]]:
     (path,) = bench.runs.glob("*-compare-longtx")
-    return path, json.loads((path / "comparison.json").read_text())
+    return path, json.loads((path / "study.json").read_text())
 
 
 ATTEMPTS = 3

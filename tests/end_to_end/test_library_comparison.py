@@ -31,7 +31,7 @@ def test_libraries_are_compared_beside_a_queue_of_the_bench(bench: Bench, load: 
     assert ended.returncode in (0, 1), ended.stdout + ended.stderr  # phases of three seconds may miss the intended rate
     assert "Traceback" not in ended.stderr
     (path,) = bench.runs.glob("*-compare-longtx")
-    content = json.loads((path / "comparison.json").read_text())
+    content = json.loads((path / "study.json").read_text())
     assert {run["variant"] for run in content["runs"]} == {"single_statement", *(f"library:{name}" for name in LIBRARIES)}
     assert all(variant["capacity"] > 0 for variant in content["variants"])
     folders = [run["folder"] for run in content["runs"]]

@@ -55,7 +55,7 @@ def test_a_scenario_runs_on_two_versions_and_one_round_decides_nothing(bench: Be
     assert "Traceback" not in ended.stderr
     assert "1 round is not enough to decide whether an upgrade helps" in " ".join(ended.stdout.split())
     (path,) = bench.runs.glob("*-matrix-little")
-    content = json.loads((path / "comparison.json").read_text())
+    content = json.loads((path / "study.json").read_text())
     servers = {}
     for run in content["runs"]:
         folder = bench.runs / run["folder"]
@@ -82,7 +82,7 @@ def test_a_version_fails_against_a_baseline_in_which_it_was_quicker(bench: Bench
     ended = bench.run(*matrix, *against)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     (compared,) = [each for each in bench.runs.glob("*-matrix-little") if each != path]
-    regressions = json.loads((compared / "comparison.json").read_text())["results"]["regressions"]
+    regressions = json.loads((compared / "study.json").read_text())["regressions"]
     assert {finding["subject"]: finding["result"] for finding in regressions} == {
         f"postgres:{OLD}: {metric} against the baseline": "fail",
         f"postgres:{NEW}: {metric} against the baseline": "pass",
@@ -101,7 +101,7 @@ def test_three_rounds_decide_whether_an_upgrade_helps_and_another_engine_takes_p
     ended = bench.run("matrix", str(scenario), *changes)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (path,) = bench.runs.glob("*-matrix-little")
-    content = json.loads((path / "comparison.json").read_text())
+    content = json.loads((path / "study.json").read_text())
     assert [run["status"] for run in content["runs"]] == ["completed"] * 9
     records = {run["variant"]: json.loads((bench.runs / run["folder"] / "run.json").read_text()) for run in content["runs"]}
     assert {name: record["servers"][0]["engine"] for name, record in records.items()} == {

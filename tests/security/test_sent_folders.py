@@ -83,7 +83,7 @@ def test_a_report_follows_no_link(sent: Path, outside: Path, name: str, to: str)
     assert f"{sent / name}: is a link; expected only files and folders in {sent}: remove it" in says(ended)
 
 
-@pytest.mark.parametrize("study", ["soak.json", "comparison.json", "limit.json"])
+@pytest.mark.parametrize("study", ["soak.json", "study.json", "limit.json"])
 @pytest.mark.parametrize("command", ["report", "baseline"])
 def test_no_command_follows_a_link_in_the_folder_of_a_study(tmp_path: Path, outside: Path, command: str, study: str) -> None:
     folder = tmp_path / "sent"
@@ -147,7 +147,7 @@ def test_clean_removes_the_password_of_a_run_that_a_group_may_join(sent: Path) -
     assert not list(external.iterdir())
 
 
-@pytest.mark.parametrize("name", ["run.json", "comparison.json", "soak.json", "limit.json"])
+@pytest.mark.parametrize("name", ["run.json", "study.json", "soak.json", "limit.json"])
 def test_a_record_that_is_nested_too_deeply_is_one_message_and_stops_no_clean(sent: Path, name: str) -> None:
     deep = sent.with_name("20260101T000000Z-deep")
     (deep / "events").mkdir(parents=True)

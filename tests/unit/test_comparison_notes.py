@@ -89,9 +89,9 @@ def test_the_record_of_a_comparison_that_still_runs_is_left_to_the_process_that_
     """Its report takes seconds, in which the comparison may have recorded its last run."""
     folder = make_made_up_comparison(tmp_path, {"control": 8.0, "cure": 1.0})
     folder.write(folder.read().model_copy(update={"status": "running"}))
-    before = (folder.path / "comparison.json").read_text()
+    before = (folder.path / "study.json").read_text()
     assert "The comparison is not complete" in show(folder)
-    assert (folder.path / "comparison.json").read_text() == before
+    assert (folder.path / "study.json").read_text() == before
     dead = folder.read().bench.model_copy(update={"process_started_s": 1.0})
     folder.write(folder.read().model_copy(update={"bench": dead}))
     show(folder)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from stallbench.errors import BadInputError
 from stallbench.leftovers import remove_leftovers
-from stallbench.run.folder import find_comparison_folder, find_run_folder
+from stallbench.run.folder import find_run_folder, find_study_folder
 from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.record import ComparisonFolder
 from stallbench.studies.comparison.screen import print_comparison
@@ -33,7 +33,7 @@ def concluded(tmp_path_factory: pytest.TempPathFactory) -> ComparisonFolder:
 
 
 def read_json(folder: ComparisonFolder) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((folder.path / "comparison.json").read_text())
+    content: dict[str, Any] = json.loads((folder.path / "study.json").read_text())
     return content
 
 
@@ -230,28 +230,11 @@ def test_the_exit_code_depends_on_how_the_runs_ended(verdicts: list[str | None],
 
 
 def test_a_comparison_is_found_by_name_and_is_no_run(concluded: ComparisonFolder) -> None:
-    assert find_comparison_folder(concluded.path.name, concluded.runs) == concluded.path.resolve()
-    assert find_comparison_folder(str(concluded.path), Path("elsewhere")) == concluded.path.resolve()
-    assert find_comparison_folder(read_json(concluded)["runs"][0]["folder"], concluded.runs) is None
+    assert find_study_folder(concluded.path.name, concluded.runs) == concluded.path.resolve()
+    assert find_study_folder(str(concluded.path), Path("elsewhere")) == concluded.path.resolve()
+    assert find_study_folder(read_json(concluded)["runs"][0]["folder"], concluded.runs) is None
     with pytest.raises(BadInputError, match="not a run's folder"):
         find_run_folder(concluded.path.name, concluded.runs)
-
-
-def test_an_invalid_record_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "comparison.json").write_text('{"format": 2}')
-    with pytest.raises(BadInputError, match=r"comparison\.json: not a comparison's record: id: Field required"):
-        ComparisonFolder(tmp_path).read()
-
-
-@pytest.mark.parametrize(("format_", "age"), [(1, "an older"), (3, "a newer")])
-def test_a_record_in_another_format_is_refused_with_what_to_do(tmp_path: Path, format_: int, age: str) -> None:
-    (tmp_path / "comparison.json").write_text(f'{{"format": {format_}, "id": "other"}}')
-    with pytest.raises(BadInputError) as raised:
-        ComparisonFolder(tmp_path).read()
-    assert str(raised.value) == (
-        f"{tmp_path}/comparison.json: format {format_} was written by {age} stallbench; this version reads format 2; "
-        "run the comparison again, or read it with the version that wrote it"
-    )
 
 
 def test_the_pages_and_the_terminal_name_the_number_of_adjusted_comparisons(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,28 +10,28 @@ import pytest
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.scenario.model import Scenario
-from stallbench.studies.comparison import comparison as compare
+from stallbench.studies.comparison.comparison import carry_out_runs
 from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.plan import Plan
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
-from tests.unit.fake_comparison_runs import FakeRuns, raise_at
+from tests.unit.fake_runner import FakeRunner, raise_at
 from tests.unit.made_up_comparison import make_made_up_plan
 
 
 @pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
-    return FakeRuns.install(monkeypatch)
+def fake() -> FakeRunner:
+    return FakeRunner()
 
 
-def carry_out(plan: Plan, runs: Path) -> tuple[ComparisonRecord, list[str]]:
+def carry_out(fake: FakeRunner, plan: Plan, runs: Path) -> tuple[ComparisonRecord, list[str]]:
     said: list[str] = []
-    folder = compare.carry_out_runs(plan, runs, say=said.append)
+    folder = carry_out_runs(plan, runs, said.append, runner=fake)
     return conclude_comparison(folder)[0], said
 
 
-def test_runs_follow_the_plan_each_with_its_folder_and_its_seed(fake: FakeRuns, tmp_path: Path) -> None:
+def test_runs_follow_the_plan_each_with_its_folder_and_its_seed(fake: FakeRunner, tmp_path: Path) -> None:
     plan = make_made_up_plan(["control", "cure", "half"], rounds=3)
-    record, said = carry_out(plan, tmp_path)
+    record, said = carry_out(fake, plan, tmp_path)
     assert [scenario.variant or "control" for scenario in fake.scenarios] == [run.variant for run in plan.runs]
     assert [scenario.seed for scenario in fake.scenarios] == [run.seed for run in plan.runs]
     assert record.status == "completed"
@@ -43,20 +42,18 @@ def test_runs_follow_the_plan_each_with_its_folder_and_its_seed(fake: FakeRuns, 
     assert "run 1 of 9: " in said[1]
 
 
-def test_a_library_whose_capacity_cannot_be_measured_does_not_stop_the_others(
-    fake: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def measure(scenario: Scenario, say: Callable[[str], None], runs: Path) -> float:
+def test_a_library_whose_capacity_cannot_be_measured_does_not_stop_the_others(fake: FakeRunner, tmp_path: Path) -> None:
+    def measure(scenario: Scenario) -> float:
         if scenario.summary == "broken":
             raise NotCarriedOutError(
                 "what the workers can do could not be measured: worker-1 exited unexpectedly\nits records: here"
             )
         return 100.0
 
-    monkeypatch.setattr(compare, "measure_capacity", measure)
+    fake.measure = measure
     plan = make_made_up_plan(["library:river", "library:oban", "library:celery"], rounds=2, producers={"capacity_share": 0.5})
     broken = {name: one.model_copy(update={"summary": "broken"}) for name, one in plan.chosen.items() if name.endswith("river")}
-    record, said = carry_out(replace(plan, chosen={**plan.chosen, **broken}), tmp_path)
+    record, said = carry_out(fake, replace(plan, chosen={**plan.chosen, **broken}), tmp_path)
     reason = "what the workers can do could not be measured: worker-1 exited unexpectedly"
     assert any(sentence.startswith(f"library:river is left out: {reason}") for sentence in said)
     assert record.left_out == {"library:river": reason}
@@ -66,8 +63,8 @@ def test_a_library_whose_capacity_cannot_be_measured_does_not_stop_the_others(
     assert record.exit_code == 3
 
 
-def test_a_run_of_which_it_is_not_known_whether_it_lost_jobs_is_recorded_as_such(fake: FakeRuns, tmp_path: Path) -> None:
-    record, _ = carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path)
+def test_a_run_of_which_it_is_not_known_whether_it_lost_jobs_is_recorded_as_such(fake: FakeRunner, tmp_path: Path) -> None:
+    record, _ = carry_out(fake, make_made_up_plan(["control", "cure"], rounds=1), tmp_path)
     folder = ComparisonFolder(tmp_path / record.id)
     run = record.runs[0]
     path = tmp_path / str(run.folder) / "verdict.json"
@@ -81,21 +78,21 @@ def test_a_run_of_which_it_is_not_known_whether_it_lost_jobs_is_recorded_as_such
     assert results.undecided == {run.variant: "3 unknown"}
 
 
-def test_one_library_that_is_left_is_not_a_comparison(fake: FakeRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def measure(scenario: Scenario, say: Callable[[str], None], runs: Path) -> float:
+def test_one_library_that_is_left_is_not_a_comparison(fake: FakeRunner, tmp_path: Path) -> None:
+    def measure(scenario: Scenario) -> float:
         raise NotCarriedOutError("no server")
 
-    monkeypatch.setattr(compare, "measure_capacity", measure)
+    fake.measure = measure
     plan = make_made_up_plan(["library:river", "library:oban"], rounds=1, producers={"capacity_share": 0.5})
     with pytest.raises(
         NotCarriedOutError, match="needs two variants or more; library:river is left out: no server; library:oban"
     ):
-        carry_out(plan, tmp_path)
+        carry_out(fake, plan, tmp_path)
     assert fake.scenarios == []
 
 
-def test_latest_points_to_a_run_and_not_to_the_comparison(fake: FakeRuns, tmp_path: Path) -> None:
-    record, _ = carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path)
+def test_latest_points_to_a_run_and_not_to_the_comparison(fake: FakeRunner, tmp_path: Path) -> None:
+    record, _ = carry_out(fake, make_made_up_plan(["control", "cure"], rounds=1), tmp_path)
     assert (tmp_path / "latest").resolve().name == record.runs[-1].folder
     assert record.id.endswith("-compare-made-up")
 
@@ -109,10 +106,10 @@ def test_latest_points_to_a_run_and_not_to_the_comparison(fake: FakeRuns, tmp_pa
 )
 @pytest.mark.parametrize("at", ["before_run", "before_tables"])
 def test_a_run_that_cannot_be_carried_out_does_not_stop_the_others(
-    fake: FakeRuns, at: str, error: Exception, reason: str, tmp_path: Path
+    fake: FakeRunner, at: str, error: Exception, reason: str, tmp_path: Path
 ) -> None:
     setattr(fake, at, raise_at(2, error))
-    record, said = carry_out(make_made_up_plan(["control", "cure"], rounds=2), tmp_path)
+    record, said = carry_out(fake, make_made_up_plan(["control", "cure"], rounds=2), tmp_path)
     assert [run.status for run in record.runs] == ["completed", "failed", "completed", "completed"]
     assert reason in record.runs[1].reason
     assert "\n" not in record.runs[1].reason
@@ -122,16 +119,16 @@ def test_a_run_that_cannot_be_carried_out_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize("at", ["before_run", "before_tables"])
-def test_an_interrupt_ends_the_comparison_with_the_completed_runs(fake: FakeRuns, at: str, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_comparison_with_the_completed_runs(fake: FakeRunner, at: str, tmp_path: Path) -> None:
     setattr(fake, at, raise_at(4, KeyboardInterrupt()))
-    record, _ = carry_out(make_made_up_plan(["control", "cure"], rounds=3), tmp_path)
+    record, _ = carry_out(fake, make_made_up_plan(["control", "cure"], rounds=3), tmp_path)
     assert [run.status for run in record.runs] == ["completed"] * 3 + ["aborted"] + ["planned"] * 2
     assert (record.status, record.exit_code) == ("aborted", 130)
     assert len(list(tmp_path.glob("*-compare-made-up/report.html"))) == 1
 
 
-def test_a_file_in_place_of_the_folder_for_runs_is_refused(fake: FakeRuns, tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_for_runs_is_refused(fake: FakeRunner, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(NotCarriedOutError, match="choose another folder with --runs DIR"):
-        carry_out(make_made_up_plan(["control", "cure"], rounds=1), tmp_path / "runs")
+        carry_out(fake, make_made_up_plan(["control", "cure"], rounds=1), tmp_path / "runs")
     assert fake.scenarios == []

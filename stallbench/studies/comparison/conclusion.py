@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stallbench.pipeline.failures import NoTableError
-from stallbench.processes.reaper import is_bench_alive
 from stallbench.regression.compared_metric import EXECUTIONS_PER_JOB, LOST, RE_EXECUTED, REFUSED, TIME_TO_SATURATION, Subject
 from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
+from stallbench.studies.comparison.regressions import find_regressions
 from stallbench.studies.comparison.report import make_pages
 from stallbench.studies.comparison.results import Results, find_results
-from stallbench.studies.regressions import find_regressions, write_regressions
+from stallbench.studies.junit import make_run_suite, write_junit
 from stallbench.studies.saturation import find_time_to_saturation_s
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.duplicates import count_repeated
@@ -31,12 +31,17 @@ def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Res
     for run in record.runs:
         if run.status == "completed" and run.folder is not None:
             record = record.with_run(_read_run(folder.runs / run.folder, run, record))
-    results = find_results(record, find_regressions(folder, record))
+    record = record.model_copy(update={"regressions": find_regressions(folder, record)})
+    results = find_results(record)
     record = record.model_copy(update={"results": results.as_json()})
-    if record.status != "running" or not is_bench_alive(record.bench.model_dump()):
+    if not record.is_running:
         folder.write(record)
     make_pages(folder, record, results)
-    write_regressions(folder, record, results.regressions)
+    suites = [
+        make_run_suite(f"{record.scenario.name}.{run.variant}.round-{run.round}", folder.runs, run, run.folder or record.id)
+        for run in record.runs
+    ]
+    write_junit(folder.path, record.scenario.name, record, suites)
     return record, results
 
 

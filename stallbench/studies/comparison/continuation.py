@@ -10,10 +10,9 @@ from dataclasses import replace
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.processes.reaper import is_bench_alive
 from stallbench.regression.comparability import Conditions, find_conditions
 from stallbench.run.folder import RunFolder
-from stallbench.run.record import describe_bench, read_record
+from stallbench.run.record import read_record
 from stallbench.scenario.command import name_of
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.issue import show_value
@@ -31,9 +30,7 @@ def plan_continuation(folder: ComparisonFolder, rounds: int) -> tuple[Plan, Comp
     measured stay as they were. Raises `BadInputError` if the comparison is still running, lacks no run and has no unmeasured library, or if its
     runs were of another scenario than the one that its file has now.
     """
-    record = folder.read()
-    if record.status == "running" and is_bench_alive(record.bench.model_dump()):
-        raise BadInputError(f"{folder.path}: is still running, in the process {record.bench.pid}")
+    record = folder.read_to_continue()
     try:
         plan = _plan_again(record, max(rounds, record.rounds))
     except BadInputError as error:
@@ -50,8 +47,7 @@ def plan_continuation(folder: ComparisonFolder, rounds: int) -> tuple[Plan, Comp
             f"add rounds with --repeat {plan.rounds + 1} or more"
         )
     runs = tuple(completed.get(run.number, as_planned(run)) for run in plan.runs)
-    changed = {"bench": describe_bench(), "runs": runs, "rounds": plan.rounds, "status": "running", "reason": "", "results": None}
-    return plan, record.model_copy(update=changed)
+    return plan, record.continued().model_copy(update={"runs": runs, "rounds": plan.rounds, "results": None})
 
 
 def retry_unmeasured(

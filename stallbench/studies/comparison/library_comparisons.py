@@ -11,7 +11,6 @@ from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines.traits import Engine
 from stallbench.libraries import Library, find_libraries
 from stallbench.report.markdown import format_code
-from stallbench.run.folder import COMPARISON
 from stallbench.scenario.overlay import parse_changes
 from stallbench.studies.comparison.formatting import NOT_RUN
 from stallbench.studies.comparison.library_columns import CarriedOut, Column
@@ -20,7 +19,7 @@ from stallbench.studies.comparison.library_figures import name_of_figures
 from stallbench.studies.comparison.library_page import Footnotes, format_heading, read_cells
 from stallbench.studies.comparison.library_run import LibraryRun
 from stallbench.studies.comparison.library_settings import AllowedChanges
-from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
+from stallbench.studies.comparison.record import ComparedRun, ComparisonRecord, find_comparison_folders
 from stallbench.studies.comparison.report import format_command
 
 _LIBRARY = "library"
@@ -54,8 +53,8 @@ class LibraryTable:
         One that was interrupted counts with its completed runs.
         """
         found, messages = [], []
-        for path in sorted(runs.glob(f"*/{COMPARISON}")):
-            record = ComparisonFolder(path.parent).read()
+        for folder in find_comparison_folders(runs):
+            record = folder.read()
             scenario = record.scenario
             has_libraries = any(name.startswith(LIBRARY_PREFIX) for name in record.names)
             if scenario.name != self.scenario or record.status == "running" or not has_libraries:

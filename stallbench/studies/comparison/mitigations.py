@@ -11,11 +11,10 @@ from stallbench import PROJECT
 from stallbench.errors import BadInputError
 from stallbench.regression.compared_metric import TIME_TO_SATURATION, Subject, choose_subjects, judged_subject_of
 from stallbench.report.markdown import format_code
-from stallbench.run.folder import COMPARISON
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.storage.atomic_file import replace_file
-from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
+from stallbench.studies.comparison.record import ComparisonRecord, find_comparison_folders
 from stallbench.studies.comparison.report import format_command
 from stallbench.studies.comparison.results import Results, find_results
 from stallbench.studies.comparison.standings import Compared
@@ -94,7 +93,7 @@ def _find_mitigations(path: Path) -> dict[str, Scenario]:
 
 
 def _read_comparisons(runs: Path, scenario: str) -> list[Measured]:
-    records = [ComparisonFolder(path.parent).read() for path in sorted(runs.glob(f"*/{COMPARISON}"))]
+    records = [folder.read() for folder in find_comparison_folders(runs)]
     return [
         Measured(record=record, results=find_results(record))
         for record in records

@@ -1,40 +1,24 @@
-"""``comparison.json``: what was to be compared, which runs were carried out, what each of them measured, and the results.
-
-It is written before the first run and replaced after each, so that an interrupted comparison can still be read.
-"""
+"""The record of a comparison: what was to be compared, what each run measured, and the results."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from stallbench.base.duration import ON_RECORD
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
-from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError
 from stallbench.libraries import find_library
 from stallbench.regression.compared_metric import Subject, find_baseline, judged_subject_of, reference_of, subject_of
-from stallbench.run.folder import COMPARISON, create_folder
-from stallbench.run.record import BenchRecord, describe_bench
+from stallbench.run.folder import STUDY, create_folder
+from stallbench.run.record import describe_bench
 from stallbench.scenario.model import CONTROL, Scenario
-from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.format import require_format
 from stallbench.studies.comparison.plan import Load, Plan, PlannedRun
-
-FORMAT: Literal[2] = 2
-
-RunStatus = Literal["planned", "completed", "failed", "aborted"]
+from stallbench.studies.kind import read_kind
+from stallbench.studies.study import StudyFolder, StudyPart, StudyRecord, StudyRun
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ComparedScenario(_Part):
+class ComparedScenario(StudyPart):
     """The scenario of all runs."""
 
     name: str
@@ -50,7 +34,7 @@ class ComparedScenario(_Part):
     """Length of each phase, in seconds."""
 
 
-class ComparedVariant(_Part):
+class ComparedVariant(StudyPart):
     """A variant, or the scenario without one."""
 
     name: str
@@ -63,20 +47,13 @@ class ComparedVariant(_Part):
     """The variant from which the difference decides whether it helps; the reference of the comparison if none."""
 
 
-class ComparedRun(_Part):
+class ComparedRun(StudyRun):
     """One run of the comparison."""
 
-    number: int
     round: int
     variant: str
     seed: int
-    folder: str | None = None
-    """Name of the run's folder, beside the comparison's; none if the run has none."""
-    status: RunStatus = "planned"
-    """``completed``, ``failed`` (could not be carried out), ``aborted`` (interrupted); ``planned`` until then."""
-    reason: str = ""
-    """The reason of the verdict, or why there is no verdict."""
-    verdict: str | None = None
+    verdict: Literal["pass", "fail", "unknown"] | None = None
     unsafe: str = ""
     """What the checks of conservation and duplicates found: lost or re-executed jobs; empty if they found nothing."""
     undecided: str = ""
@@ -85,15 +62,10 @@ class ComparedRun(_Part):
     """By the key of the subject."""
 
 
-class ComparisonRecord(_Part):
+class ComparisonRecord(StudyRecord):
     """The whole file."""
 
-    format: Literal[2] = FORMAT
-    id: str
-    status: Literal["running", "completed", "aborted"] = "running"
-    """``completed``: every run was attempted. ``aborted``: the comparison was interrupted or killed."""
-    reason: str = ""
-    bench: BenchRecord
+    kind: Literal["comparison"] = "comparison"
     scenario: ComparedScenario
     seed: int
     rounds: int
@@ -114,7 +86,7 @@ class ComparisonRecord(_Part):
     """Of the table that the scenario asks for: by title, the key of the subject."""
     published: Mapping[str, Mapping[str, float]]
     source: str | None
-    runs: tuple[ComparedRun, ...]
+    runs: tuple[ComparedRun, ...] = ()
     results: Mapping[str, Any] | None = None
     """As `stallbench.studies.comparison.results` has them; none before the comparison has ended."""
 
@@ -140,13 +112,14 @@ class ComparisonRecord(_Part):
         return {variant.name: variant.reference or self.names[0] for variant in self.variants}
 
     @property
-    def exit_code(self) -> int:
-        """The exit code of a command that shows the comparison."""
-        if self.status != "completed":
-            return EXIT_INTERRUPTED if self.status == "aborted" else EXIT_NOT_CARRIED_OUT
-        if self.unmeasured or any(run.status != "completed" for run in self.runs):
-            return EXIT_NOT_CARRIED_OUT
-        return EXIT_PASS if all(run.verdict == "pass" for run in self.runs) else EXIT_FAIL
+    def verdict(self) -> Literal["pass", "fail", "unknown"]:
+        """Whether every run passed."""
+        return "pass" if all(run.verdict == "pass" for run in self.runs) else "fail"
+
+    @property
+    def is_lacking(self) -> bool:
+        """Whether a run or the measurement of a capacity could not be carried out."""
+        return bool(self.unmeasured) or any(run.status != "completed" for run in self.runs)
 
     def find_unmeasured(self, subject: Subject) -> dict[str, str]:
         """Return in how many of its completed runs a variant has no value of ``subject``, like ``2 of 5 completed runs``; only variants with such runs.
@@ -160,52 +133,23 @@ class ComparisonRecord(_Part):
                 found[name] = f"{missing} of {len(completed)} completed runs"
         return found
 
-    def with_run(self, run: ComparedRun) -> Self:
-        """Return the record with ``run`` in place of the run of the same number."""
-        return self.model_copy(update={"runs": tuple(run if run.number == each.number else each for each in self.runs)})
 
+class ComparisonFolder(StudyFolder[ComparisonRecord]):
+    """A comparison's folder."""
 
-class ComparisonFolder:
-    """A comparison's folder: ``comparison.json``, ``report.html``, ``summary.md``."""
-
-    def __init__(self, path: Path) -> None:
-        """Use the folder at ``path``; nothing is read or created."""
-        self.path = path
+    model = ComparisonRecord
 
     @property
     def runs(self) -> Path:
-        """Where the folders of its runs are."""
+        """Where the folders of its runs are: beside its own, because each is a run like any other."""
         return self.path.parent
 
-    def read(self) -> ComparisonRecord:
-        """Return the record; raises `BadInputError` if the file holds none, or one in another format."""
-        return read_record_file(self.path / COMPARISON, ComparisonRecord, "comparison", FORMAT)
 
-    def write(self, record: ComparisonRecord) -> None:
-        """Replace the record atomically."""
-        replace_file(self.path / COMPARISON, json.dumps(record.model_dump(mode="json"), indent=1))
-
-
-Record = TypeVar("Record", bound=BaseModel)
-
-
-def read_record_file(path: Path, model: type[Record], name: str, format_: int) -> Record:
-    """Return the record of a ``name`` (comparison, soak) in ``path``; raises `BadInputError` if it holds none, or one in another format."""
-    return parse_record_file(path.read_text(), str(path), model, name, format_)
-
-
-def parse_record_file(text: str, where: str, model: type[Record], name: str, format_: int) -> Record:
-    """Return the record in the ``text`` of the file ``where``; raises as `read_record_file` does."""
-    try:
-        advice = f"run the {name} again, or read it with the version that wrote it"
-        require_format(json.loads(text), format_, where, advice)
-        return model.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise BadInputError(f"{where}: not a {name}'s record: {error}") from None
-    except ValidationError as error:
-        issue = error.errors(include_input=False, include_url=False)[0]
-        key = ".".join(str(part) for part in issue["loc"])
-        raise BadInputError(f"{where}: not a {name}'s record: {key + ': ' if key else ''}{issue['msg']}") from None
+def find_comparison_folders(runs: Path) -> Iterator[ComparisonFolder]:
+    """Yield the folders of the comparisons in ``runs``, the oldest first. Raises `BadInputError` if one holds no study's record."""
+    for path in sorted(runs.glob(f"*/{STUDY}")):
+        if read_kind(path.parent).model is ComparisonRecord:
+            yield ComparisonFolder(path.parent)
 
 
 def begin_comparison(plan: Plan, runs: Path) -> tuple[ComparisonFolder, ComparisonRecord]:

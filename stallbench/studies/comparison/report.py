@@ -32,6 +32,7 @@ from stallbench.studies.comparison.notes import find_notes
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.results import Results
 from stallbench.studies.comparison.standings import Standing
+from stallbench.studies.regressions import describe_outcome
 from stallbench.verdicts.check import RunTables
 
 _CURVES = (("claim_ms", "p95"), ("depth", ""), ("dead_tuples", ""), ("completed", "rate"))
@@ -114,8 +115,8 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         ],
         "notes": list(find_notes(record, results)),
         "recommendation": results.recommendation,
-        "regressions": results.regressions,
-        "outcome": results.outcome,
+        "regressions": record.regressions,
+        "outcome": describe_outcome(record.regressions),
         "kind": "version" if record.versions else "variant",
         "upgrades": list(_upgrade_rows(results)),
         "has_assessments": results.has_assessments,

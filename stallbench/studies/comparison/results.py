@@ -15,8 +15,6 @@ from stallbench.studies.comparison.recommendation import recommend
 from stallbench.studies.comparison.record import ComparisonRecord
 from stallbench.studies.comparison.standings import Compared, compare
 from stallbench.studies.comparison.upgrades import Upgrade, describe_upgrades, find_upgrades
-from stallbench.studies.regressions import describe_outcome
-from stallbench.verdicts.check import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +40,6 @@ class Results:
     undecided: Mapping[str, str]
     """By each other variant of which it is not known whether a run did: why, in the first such run."""
     recommendation: str
-    regressions: tuple[Finding, ...] = ()
-    """Against the baseline that the comparison is compared with; empty without one."""
-
-    @property
-    def outcome(self) -> str:
-        """``pass``, ``fail`` or ``unknown`` against the baseline; empty without one."""
-        return describe_outcome(self.regressions)
 
     @property
     def ranked(self) -> Compared:
@@ -61,7 +52,7 @@ class Results:
         return any(assessment.outcome for assessment in self.assessments.values())
 
     def as_json(self) -> dict[str, object]:
-        """Return it for ``comparison.json``."""
+        """Return it for the record."""
         return {
             "comparisons": self.comparisons,
             "other_comparisons": self.other_comparisons,
@@ -78,12 +69,11 @@ class Results:
             "unsafe": dict(self.unsafe),
             "undecided": dict(self.undecided),
             "recommendation": self.recommendation,
-            "regressions": [finding.as_json() for finding in self.regressions],
         }
 
 
-def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()) -> Results:
-    """Return what the completed runs show. ``regressions``: against a baseline, if there is one."""
+def find_results(record: ComparisonRecord) -> Results:
+    """Return what the completed runs show."""
     values = {
         subject: by_variant
         for subject in record.subjects
@@ -126,7 +116,6 @@ def find_results(record: ComparisonRecord, regressions: tuple[Finding, ...] = ()
         recommendation=describe_upgrades(ranked, upgrades, unsafe, undecided)
         if record.versions
         else recommend(compared, assessments, unsafe, undecided, record.judged_by, record.references),
-        regressions=regressions,
     )
 
 

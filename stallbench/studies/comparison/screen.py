@@ -60,7 +60,7 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
         console.print(f"[dim]{escape(adjustment)}[/]")
     for note in find_notes(record, results):
         console.print(f"[yellow]{escape(note)}[/]")
-    print_regressions(results.regressions, console)
+    print_regressions(record.regressions, console)
     console.print(f"\n[bold]{escape(results.recommendation)}[/]")
     console.print(f"report: {report}", soft_wrap=True)
 

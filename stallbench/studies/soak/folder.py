@@ -6,11 +6,15 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from stallbench.errors import NotCarriedOutError
+from pydantic import BaseModel, ValidationError
+
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.run.folder import SOAK, SOAK_LINKS, RunFolder, create_folder
+from stallbench.scenario.duration import ON_RECORD
 from stallbench.storage.atomic_file import replace_file
-from stallbench.studies.comparison.record import read_record_file
+from stallbench.storage.format import require_format
 from stallbench.studies.soak.record import FORMAT, SoakRecord
 
 
@@ -96,3 +100,25 @@ def create_soak_folder(runs: Path, name: str, variant: str | None) -> SoakFolder
     except OSError as error:
         raise NotCarriedOutError(f"{folder.path}: cannot be written: {error.strerror or error}") from error
     return folder
+
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def read_record_file(path: Path, model: type[Record], name: str, format_: int) -> Record:
+    """Return the record of a ``name`` (comparison, soak) in ``path``; raises `BadInputError` if it holds none, or one in another format."""
+    return parse_record_file(path.read_text(), str(path), model, name, format_)
+
+
+def parse_record_file(text: str, where: str, model: type[Record], name: str, format_: int) -> Record:
+    """Return the record in the ``text`` of the file ``where``; raises as `read_record_file` does."""
+    try:
+        advice = f"run the {name} again, or read it with the version that wrote it"
+        require_format(json.loads(text), format_, where, advice)
+        return model.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadInputError(f"{where}: not a {name}'s record: {error}") from None
+    except ValidationError as error:
+        issue = error.errors(include_input=False, include_url=False)[0]
+        key = ".".join(str(part) for part in issue["loc"])
+        raise BadInputError(f"{where}: not a {name}'s record: {key + ': ' if key else ''}{issue['msg']}") from None

@@ -1,0 +1,37 @@
+"""``junit.xml`` of a study: a suite for each run, with a case for each finding of its verdict, and one for the findings against the baseline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from junitparser import TestSuite
+
+from stallbench.report.junit import make_case, write_suites
+from stallbench.studies.regressions import CHECK
+from stallbench.studies.study import StudyRecord, StudyRun
+
+
+def make_run_suite(title: str, runs: Path, run: StudyRun, where: str) -> TestSuite:
+    """Return the suite of a run. ``runs``: where its folder is. ``where``: what the names of the classes of its cases begin with."""
+    suite = TestSuite(title)
+    path = runs / (run.folder or "") / "verdict.json"
+    if run.status == "completed" and run.folder and path.is_file():
+        for finding in json.loads(path.read_text())["findings"]:
+            suite.add_testcase(make_case(finding["subject"], f"{where}.{finding['check']}", finding["result"], finding["reason"]))
+    else:
+        reason = f"{run.status}: {run.reason or 'no reason was recorded'}"
+        suite.add_testcase(make_case("the run is carried out", f"{where}.status", "unknown", reason))
+    return suite
+
+
+def write_junit(folder: Path, scenario: str, record: StudyRecord, suites: Iterable[TestSuite]) -> None:
+    """Write ``junit.xml`` with ``suites`` and, if the study is compared with a baseline, one more with a case for each finding."""
+    regressions = []
+    if record.regressions:
+        suite = TestSuite(f"stallbench.{scenario}")
+        for finding in record.regressions:
+            suite.add_testcase(make_case(finding.subject, f"{record.id}.{CHECK}", finding.result, finding.reason))
+        regressions = [suite]
+    write_suites(folder / "junit.xml", [*suites, *regressions])
