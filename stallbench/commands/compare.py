@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, cast, get_args
 
@@ -19,6 +18,7 @@ from stallbench.commands.options import (
     ToleranceOption,
     find_against,
     find_study_to_continue,
+    require_no_options,
 )
 from stallbench.errors import (
     EXIT_PASS,
@@ -114,10 +114,10 @@ def compare(
         "--tolerance": tolerance or None,
     }
     if table:
-        _require_no_options("--table runs nothing", {**options, "--continue": continue_})
+        require_no_options("--table runs nothing", {**options, "--continue": continue_})
         _write_tables_and_exit(scenario, runs)
     if continue_ is not None:
-        _require_no_options("--continue takes the settings of the earlier comparison", {"SCENARIO": scenario, **options})
+        require_no_options("--continue takes the settings of the earlier comparison", {"SCENARIO": scenario, **options})
         _continue_and_exit(continue_, repeat, runs)
     if scenario is None:
         raise BadInputError("compare needs a SCENARIO, like longtx; only --table and --continue work without one")
@@ -146,12 +146,6 @@ def _read_load(text: str) -> Load:
     if text not in get_args(Load):
         raise BadInputError(f"--load {text}: must be {' or '.join(get_args(Load))}")
     return cast("Load", text)
-
-
-def _require_no_options(why: str, options: Mapping[str, object]) -> None:
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise BadInputError(f"{why}: leave out {' and '.join(given)}")
 
 
 def _continue_and_exit(name: str, rounds: int, runs: Path) -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,6 +125,15 @@ AllowServerChangesOption = Annotated[
         "--allow-server-changes", help="Allow the bench to change settings of external servers. It restores them afterwards."
     ),
 ]
+ContinueOption = Annotated[
+    str | None,
+    typer.Option(
+        "--continue",
+        metavar="FOLDER",
+        help="Carry out what an earlier study of this command lacks, because it was interrupted or a run could not be carried out: its folder or "
+        "name; all other settings are its own.",
+    ),
+]
 MasterOption = Annotated[
     str, typer.Option(help="The Spark master that computes the tables: local[*], spark://HOST:PORT, k8s://HOST:PORT or yarn.")
 ]
@@ -185,3 +194,10 @@ def find_study_to_continue(name: str, kind: StudyKind, runs: Path) -> Path:
     if (found := read_kind(folder)) is not kind:
         raise BadInputError(f"--continue {name}: is a {found.title}; expected a {kind.title}")
     return folder
+
+
+def require_no_options(why: str, options: Mapping[str, object]) -> None:
+    """Raise `BadInputError`, which says ``why``, if one of ``options``, by name, is given."""
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise BadInputError(f"{why}: leave out {' and '.join(given)}")

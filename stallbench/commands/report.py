@@ -1,7 +1,8 @@
-"""`stallbench report`: makes the report of a run, a comparison or a soak again."""
+"""`stallbench report`: makes the report of a run or a study again."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from stallbench.commands.options import (
     ToleranceOption,
     find_against,
 )
+from stallbench.errors import BadInputError
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
 from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_soak_folder, find_study_folder
 from stallbench.storage.address import AnyPath, is_address
@@ -28,7 +30,8 @@ def report(
         str,
         typer.Argument(
             metavar="RUN",
-            help="The folder or the name of a run, comparison or soak; `latest` is the newest run. Or the address of a run, like s3://BUCKET/RUNS/RUN.",
+            help="The folder or the name of a run or of a study of several runs (comparison, matrix, soak, torture); `latest` is the newest run. "
+            "Or the address of a run, like s3://BUCKET/RUNS/RUN.",
         ),
     ],
     master: MasterOption = LOCAL,
@@ -37,9 +40,9 @@ def report(
     tolerance: ToleranceOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
-    """Make the report of a run, a comparison or a soak again, from its folder.
+    """Make the report of a run or of a study of several runs again, from its folder.
 
-    The tables and the verdict of a run are computed again, too. The report of a comparison is made from the tables of its runs. All files of a
+    The tables and the verdict of a run are computed again, too. The report of a study is made from the tables of its runs. All files of a
     run at an address are read and written there.
 
     Exit codes: 0 it passes, 1 it fails or is unknown, 2 bad input, 3 it could not be carried out, or the report could not be made, 130 it was
@@ -63,6 +66,8 @@ def report(
         _note(soaked, compared)
         conclude_soak_and_exit(soaked)
     if (study := find_study_folder(run, runs)) is not None:
+        if compared:
+            _require_comparable(study)
         _note(study, compared)
         conclude_study_and_exit(study)
     path = find_run_folder(run, runs).path
@@ -76,3 +81,10 @@ def _note(folder: AnyPath, compared: Against | None) -> None:
         from stallbench.regression.against import write_against
 
         write_against(folder, compared)
+
+
+def _require_comparable(study: Path) -> None:
+    from stallbench.studies.kind import read_kind
+
+    if not (kind := read_kind(study)).has_baseline:
+        raise BadInputError(f"--against: a {kind.title} is not compared with a baseline; leave it out")

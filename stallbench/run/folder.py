@@ -28,7 +28,7 @@ RUNS = _RUNS if IS_WHEEL else PROJECT / _RUNS
 _LATEST = "latest"
 STUDY = "study.json"
 """The file that identifies the folder of a study, as ``run.json`` identifies that of a run."""
-_EARLIER = {"comparison.json": "comparison"}
+_EARLIER = {"comparison.json": "comparison", "torture.json": "torture"}
 """The records of studies that earlier versions wrote, and of what."""
 SOAK = "soak.json"
 """The file that identifies the folder of a soak."""

@@ -31,6 +31,8 @@ class StudyKind(ABC):
     title: ClassVar[str]
     """As a sentence names it, like ``comparison``."""
     model: ClassVar[type[StudyRecord]]
+    has_baseline: ClassVar[bool] = True
+    """Whether it can be compared with a baseline."""
 
     @abstractmethod
     def conclude(self, folder: Path) -> Conclusion:
@@ -39,9 +41,11 @@ class StudyKind(ABC):
         It can be repeated at any time. Raises `BadInputError` if the folder holds no such study.
         """
 
-    @abstractmethod
     def read_baselines(self, folder: Path) -> Sequence[tuple[str, Baseline]]:
         """Return the figures of the study as baselines, each with the name of what it is of. Raises `BadInputError` if the study has none."""
+        raise BadInputError(
+            f"{folder}: a {self.title} has no figures to compare; expected a run, comparison, search for a limit or soak"
+        )
 
 
 def find_kind(name: object, where: str) -> StudyKind:

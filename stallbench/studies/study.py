@@ -110,6 +110,11 @@ class StudyRecord(StudyPart):
         runs = tuple(run.model_copy(update=ended) if run.status == "running" else run for run in self.runs)
         return self.model_copy(update={"status": status, "reason": reason, "runs": runs})
 
+    def require_lacking(self, folder: Path) -> None:
+        """Raise `BadInputError` if the study in ``folder`` is complete, so that there is nothing to continue."""
+        if self.status == "completed":
+            raise BadInputError(f"{folder}: is complete; there is nothing to continue")
+
     def continued(self) -> Self:
         """Return the record of a study that this process continues. A run during which the bench was killed is ``aborted``."""
         killed = {"status": "aborted", "reason": "the bench was killed during it"}

@@ -7,15 +7,14 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.queues.crash_points import CrashPoint
 from stallbench.scenario.file import read_scenario
-from stallbench.studies.torture.plan import Trial
-from stallbench.studies.torture.torture import TorturePlan, plan_torture
+from stallbench.studies.torture.plan import TorturePlan, Trial, plan_torture
 from tests.end_to_end.conftest import Bench, RunHere
 
 pytestmark = pytest.mark.end_to_end
@@ -42,7 +41,7 @@ def test_a_broken_promise_is_shown_at_its_point_and_the_printed_command_plans_th
         plans.append(plan)
         sys.exit(0)
 
-    monkeypatch.setattr("stallbench.studies.torture.torture.torture", end_with_the_plan)
+    monkeypatch.setattr("stallbench.studies.torture.torture.carry_out_torture", end_with_the_plan)
     run_here(*printed_command(ended.stdout))
     (plan,) = plans
     (planned,) = plan.runs
@@ -72,9 +71,14 @@ def torture_folder(bench: Bench) -> Path:
     return max(bench.runs.glob("*-torture-commitswithnextstatement*"))
 
 
+def read_trials(torture: Path) -> list[Any]:
+    """Return the outcome of each trial of a torture."""
+    return [each for run in json.loads((torture / "study.json").read_text())["runs"] for each in run["outcome"]["trials"]]
+
+
 def assert_only_jobs_are_repeated(bench: Bench) -> None:
     """Check that in the newest torture a completed job was executed a second time, and that no job is lost."""
-    trials = {each["trial"]["point"]: each for each in json.loads((torture_folder(bench) / "torture.json").read_text())["trials"]}
+    trials = {each["trial"]["point"]: each for each in read_trials(torture_folder(bench))}
     states = trials["after_completion_acknowledged"]["states"]
     assert (states["duplicates"], states["conservation"]) == ("broken", "holds")
 
@@ -109,8 +113,8 @@ def test_the_workers_of_a_library_die_at_their_points(bench: Bench) -> None:
     """Procrastinate rescues no job of a dead worker."""
     ended = bench.run("torture", "library:procrastinate", "--seed", "1", *AFTER_COMPLETION, "--point", "after_claim")
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    (outcome,) = bench.runs.glob("*-torture-procrastinate*/torture.json")
-    after_claim, after_completion = json.loads(outcome.read_text())["trials"]
+    (folder,) = bench.runs.glob("*-torture-procrastinate*")
+    after_claim, after_completion = read_trials(folder)
     assert min(after_claim["hits"], after_completion["hits"]) > 0
     assert after_claim["states"]["conservation"] == "broken"
     assert re.search(r"nothing lost: .*worker-\S+ claimed; worker-\S+ died at after_claim", ended.stdout)

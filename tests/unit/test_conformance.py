@@ -14,7 +14,7 @@ from stallbench.errors import BadInputError
 from stallbench.queues.crash_points import CrashPoint
 from stallbench.studies.torture.conformance import plan_conformance, try_crash_points
 from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
-from stallbench.studies.torture.plan import Trial
+from stallbench.studies.torture.plan import TorturePlan, Trial, plan_torture
 from stallbench.studies.torture.promise_outcome import (
     PromiseOutcome,
     decide,
@@ -23,7 +23,6 @@ from stallbench.studies.torture.promise_outcome import (
     summarise_torture,
     write_junit,
 )
-from stallbench.studies.torture.torture import TorturePlan, plan_torture
 from stallbench.studies.torture.worker_deaths import PHASES, summarise_verdict, write_scenario
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.attribution import Attribution
@@ -66,7 +65,7 @@ def test_a_promise_that_holds_everywhere_passes() -> None:
 
 def test_a_promise_that_is_broken_somewhere_fails_and_names_the_point() -> None:
     broken = an_outcome(DURING)
-    broken.spoil("duplicates", "broken", "1 jobs; job 58: ...")
+    broken.mark_broken("duplicates", "1 jobs; job 58: ...")
     found = summarised(an_outcome(AFTER), broken)
     assert found["nothing repeated"].result == "fail"
     assert found["nothing repeated"].reason == "during_work (pause); nothing repeated: 1 jobs; job 58: ..."

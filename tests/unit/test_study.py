@@ -16,7 +16,7 @@ from stallbench.run.folder import RunFolder, find_study_folder
 from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.scenario.model import Scenario
 from stallbench.studies import study as study_module
-from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
+from stallbench.studies.comparison.record import ComparisonFolder
 from stallbench.studies.kind import find_kind, read_kind
 from stallbench.studies.study import Runner, Study, StudyFolder, StudyRecord, StudyRun
 from tests.unit.fake_runner import FakeRunner, raise_at
@@ -152,7 +152,7 @@ def test_an_invalid_record_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text('{"format": 1}')
     with pytest.raises(BadInputError, match=r"study\.json: not a study's record: id: Field required"):
         ComparisonFolder(tmp_path).read()
-    with pytest.raises(BadInputError, match=r"study\.json: not a study's record: kind is null; expected comparison"):
+    with pytest.raises(BadInputError, match=r"study\.json: not a study's record: kind is null; expected comparison or torture"):
         read_kind(tmp_path)
 
 
@@ -167,7 +167,7 @@ def test_a_record_in_another_format_is_refused_with_what_to_do(tmp_path: Path, f
     )
 
 
-@pytest.mark.parametrize(("file", "title"), [("comparison.json", "comparison")])
+@pytest.mark.parametrize(("file", "title"), [("comparison.json", "comparison"), ("torture.json", "torture")])
 def test_a_folder_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Path, file: str, title: str) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / file).write_text('{"format": 2}')
@@ -179,6 +179,6 @@ def test_a_folder_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Pat
     )
 
 
-def test_the_folder_of_a_kind_is_its_name() -> None:
-    kind = find_kind("comparison", "study.json")
-    assert (kind.title, kind.model) == ("comparison", ComparisonRecord)
+@pytest.mark.parametrize("name", ["comparison", "torture"])
+def test_the_name_of_a_kind_is_that_of_its_folder(name: str) -> None:
+    assert find_kind(name, "study.json").model.model_fields["kind"].default == name

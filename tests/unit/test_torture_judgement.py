@@ -11,12 +11,13 @@ import pytest
 from rich.console import Console
 
 from stallbench.run.folder import RunFolder
-from stallbench.run.record import read_record
+from stallbench.run.record import describe_bench, read_record
+from stallbench.studies.torture.job_histories import JobHistories
 from stallbench.studies.torture.judgement import judge_run
 from stallbench.studies.torture.outcome import PROMISES, TortureOutcome
+from stallbench.studies.torture.plan import plan_torture
+from stallbench.studies.torture.record import TortureRecord, TortureRun
 from stallbench.studies.torture.screen import print_torture
-from stallbench.studies.torture.suspects import Suspects
-from stallbench.studies.torture.torture import plan_torture
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding
@@ -36,13 +37,19 @@ def judge_with(folder: Path, check: str, result: Literal["fail", "unknown"], rea
     return judge_run(make_run(folder / "run", make_record(**record), jobs=jobs), verdict, [])
 
 
+def make_torture_record(outcome: TortureOutcome) -> TortureRecord:
+    plan = plan_torture("skip_locked", seed=1, overrides=(), points=(), action=None)
+    runs = (TortureRun(number=1, status="completed", outcome=outcome),)
+    return TortureRecord(id="torture", bench=describe_bench(), status="completed", plan=plan, runs=runs)
+
+
 @pytest.mark.parametrize(("check", "named"), [("left behind", "nothing left behind: why"), ("processes", "processes: why")])
 def test_an_unknown_finding_breaks_no_promise(tmp_path: Path, check: str, named: str) -> None:
     outcome = judge_with(tmp_path, check, "unknown", "why")
     assert (outcome.elsewhere, outcome.undecided) == ([], [named])
-    assert outcome.exit_code == 1
+    assert outcome.verdict == "unknown"
     console = Console(file=StringIO(), width=140)
-    print_torture(plan_torture("skip_locked", seed=1, overrides=(), points=(), action=None), outcome, "runs", console)
+    print_torture(make_torture_record(outcome), "report.html", console)
     printed = console.file.getvalue()  # type: ignore[attr-defined]
     assert f"could not be judged: {named}" in printed
     assert "UNKNOWN" in printed
@@ -52,12 +59,12 @@ def test_an_unknown_finding_breaks_no_promise(tmp_path: Path, check: str, named:
 def test_a_failure_that_belongs_to_no_point_breaks_one(tmp_path: Path) -> None:
     outcome = judge_with(tmp_path, "processes", "fail", "worker-1 exited")
     assert (outcome.elsewhere, outcome.undecided) == (["processes: worker-1 exited"], [])
-    assert outcome.exit_code == 1
+    assert outcome.verdict == "fail"
 
 
 def test_the_schedule_is_not_a_promise_of_the_queue(tmp_path: Path) -> None:
     outcome = judge_with(tmp_path, "schedule", "unknown", "the load was late")
-    assert outcome.exit_code == 0
+    assert outcome.verdict == "pass"
 
 
 @pytest.mark.parametrize("evidence", [{}, {"killed": ["worker-1"]}], ids=["a network fault", "a kill"])
@@ -68,4 +75,4 @@ def test_a_fault_that_the_user_has_added_to_another_phase_is_no_trial(tmp_path: 
     folder = RunFolder(tmp_path / "run")
     (folder.events).mkdir(exist_ok=True)
     (folder.events / "worker-1.csv").write_text("1,1,worker-1,claimed,7,1,,5,\n")
-    assert Suspects(folder, read_record(folder.record)).describe(7) == "job 7: worker-1 claimed"
+    assert JobHistories(folder, read_record(folder.record)).describe(7) == "job 7: worker-1 claimed"

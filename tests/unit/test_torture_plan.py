@@ -11,8 +11,7 @@ from stallbench.errors import BadInputError
 from stallbench.libraries import find_libraries
 from stallbench.queues.crash_points import CrashPoint
 from stallbench.scenario.file import ScenarioError
-from stallbench.studies.torture.plan import Trial
-from stallbench.studies.torture.torture import plan_torture
+from stallbench.studies.torture.plan import Trial, plan_torture
 
 
 @pytest.mark.parametrize(("overrides", "engine"), [([], "postgres"), (["database.engine=mariadb"], "mariadb")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.engines.database import Database
-from stallbench.errors import StallbenchError
+from stallbench.errors import NotCarriedOutError, StallbenchError
 from stallbench.queues import Queue, find_queue
 from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.run.folder import create_folder
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
 from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
+from stallbench.studies.study import Runner
+from stallbench.studies.torture.kind import KIND
 from stallbench.studies.torture.outcome import TortureOutcome
-from stallbench.studies.torture.plan import ACTIONS
+from stallbench.studies.torture.plan import ACTIONS, TorturePlan, name_queue, plan_torture, read_first_scenario
 from stallbench.studies.torture.promise import BrokenPromiseError, OpenQueue, QueuePromise, take_turns
 from stallbench.studies.torture.promise_outcome import PromiseOutcome, not_all_tried, summarise_torture, write_record
 from stallbench.studies.torture.promises import PROMISES
-from stallbench.studies.torture.torture import TorturePlan, plan_torture, read_first_scenario, torture
+from stallbench.studies.torture.torture import carry_out_torture
 from stallbench.studies.torture.worker_deaths import PHASES as WORKER_DEATHS
 from stallbench.studies.torture.worker_deaths import try_worker_deaths
 
@@ -60,7 +61,7 @@ def try_promises(plan: ConformancePlan, runs: Path, view: RunView, show: Callabl
     """
     kind, engine = plan.torture.kind, plan.scenario.database.engine
     find_queue(kind).require_programs(view.say)
-    folder = create_folder(runs, "conform", re.sub(r"[^a-z0-9_]+", "-", kind.rpartition(":")[2].lower()).strip("-"))
+    folder = create_folder(runs, "conform", name_queue(kind))
     found: list[PromiseOutcome] = []
 
     def keep(outcome: PromiseOutcome) -> None:
@@ -84,10 +85,21 @@ def try_promises(plan: ConformancePlan, runs: Path, view: RunView, show: Callabl
 
 def _try_under_load(plan: ConformancePlan, folder: Path, view: RunView) -> Iterator[PromiseOutcome]:
     kind = plan.torture.kind
-    yield from summarise_torture(try_crash_points(plan.torture, lambda part: torture(part, folder, view)[1]))
+    yield from summarise_torture(try_crash_points(plan.torture, lambda part: carry_out_part(part, folder, view)))
     if find_queue(kind).worker_command() is not None:
         engine, overrides = plan.scenario.database.engine, plan.torture.select_overrides(WORKER_DEATHS)
         yield from try_worker_deaths(kind, engine, overrides, seed=plan.torture.seed, folder=folder, view=view)
+
+
+def carry_out_part(plan: TorturePlan, folder: Path, view: RunView, runner: Runner | None = None) -> TortureOutcome:
+    """Carry the plan out in a folder of its own below ``folder``. Raises `NotCarriedOutError` if a run cannot be carried out, and `KeyboardInterrupt`."""
+    of_torture, record = carry_out_torture(plan, folder, view, runner)
+    KIND.conclude(of_torture.path)
+    if record.status == "aborted":
+        raise KeyboardInterrupt
+    if record.status != "completed":
+        raise NotCarriedOutError(record.reason)
+    return record.outcome
 
 
 def try_crash_points(plan: TorturePlan, carry_out: Callable[[TorturePlan], TortureOutcome]) -> TortureOutcome:

@@ -14,9 +14,9 @@ from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PASSED_O
 from stallbench.queues import Promise
 from stallbench.records.injections import JOBS
 from stallbench.run.folder import RunFolder
+from stallbench.studies.torture.job_histories import JobHistories
 from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
 from stallbench.studies.torture.plan import Trial
-from stallbench.studies.torture.suspects import Suspects
 from stallbench.verdicts import Finding, RunTables, Verdict
 from stallbench.verdicts.check import Result
 from stallbench.verdicts.errors import find_unexplained
@@ -35,7 +35,7 @@ class _Judgement:
     def __init__(self, tables: RunTables, verdict: Verdict, trials: Sequence[Trial]) -> None:
         assert isinstance(tables.folder, Path), "a run of this command is on this machine"
         self._tables = tables
-        self._suspects = Suspects(RunFolder(tables.folder), tables.record)
+        self._job_histories = JobHistories(RunFolder(tables.folder), tables.record)
         self._results: dict[str, State] = {}
         self.outcome = TortureOutcome(trials=[TrialOutcome(trial=trial) for trial in trials], elsewhere=[], undecided=[])
         self._by_phase = {str(each.trial.point): each for each in self.outcome.trials}
@@ -88,13 +88,13 @@ class _Judgement:
         else:
             jobs: defaultdict[str | None, list[int]] = defaultdict(list)
             for job_id in self._list_jobs(check):
-                jobs[self._suspects.find_phase(job_id)].append(job_id)
+                jobs[self._job_histories.find_phase(job_id)].append(job_id)
             phases = {phase: self._describe(check, phase, jobs_of_one) for phase, jobs_of_one in jobs.items()}
         for phase, what in phases.items():
             if not what:
                 continue
             if phase in self._by_phase:
-                self._by_phase[phase].spoil(check, "broken", what)
+                self._by_phase[phase].mark_broken(check, what)
             else:
                 self.outcome.elsewhere.append(f"{PROMISES[check]}: {what} (in phase {phase})")
         if not phases:
@@ -107,7 +107,7 @@ class _Judgement:
             is_allowed = self._tables.record.queue.library is not None or len(jobs) <= each.hits
             if each.trial.action == "kill" and each.trial.point.role == "worker" and is_allowed:
                 return ""  # lost with the workers that had them, as promised; the worker of a library may have had several each
-        return f"{len(jobs)} jobs; {self._suspects.describe(min(jobs))}"
+        return f"{len(jobs)} jobs; {self._job_histories.describe(min(jobs))}"
 
     def _list_jobs(self, check: str) -> Iterator[int]:
         """Return the jobs that broke the promise of a check."""
@@ -146,10 +146,10 @@ class _Judgement:
         jobs: defaultdict[str | None, list[int]] = defaultdict(list)
         for job_id in self._read_ids("jobs", field("state") == "claimed"):
             if job_id not in known:
-                jobs[self._suspects.find_phase(job_id)].append(job_id)
+                jobs[self._job_histories.find_phase(job_id)].append(job_id)
         for phase, of_one in jobs.items():
-            what = f"{len(of_one)} jobs are still claimed, and no worker is left; {self._suspects.describe(min(of_one))}"
+            what = f"{len(of_one)} jobs are still claimed, and no worker is left; {self._job_histories.describe(min(of_one))}"
             if phase in self._by_phase:
-                self._by_phase[phase].spoil("left behind", "broken", what)
+                self._by_phase[phase].mark_broken("left behind", what)
             else:
                 self.outcome.elsewhere.append(f"{PROMISES['left behind']}: {what} (in phase {phase})")

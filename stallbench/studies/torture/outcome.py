@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.studies.torture.plan import Trial
+from stallbench.verdicts.check import Result
 
 State = Literal["holds", "broken", "unknown", "not promised"]
 
+RESULTS: Mapping[State, Result] = {"holds": "pass", "broken": "fail", "unknown": "unknown", "not promised": "info"}
 PROMISES: Mapping[str, str] = {
     "conservation": "nothing lost",
     "duplicates": "nothing repeated",
@@ -32,9 +33,13 @@ class TrialOutcome:
     reasons: list[str] = field(default_factory=list)
     """What happened, one sentence for each promise that does not hold or is unknown."""
 
-    def spoil(self, check: str, state: State, reason: str) -> None:
-        """Record that the promise of ``check`` is broken, or unknown."""
-        self.states[check] = state
+    def state_of(self, check: str) -> State:
+        """Return the state of the promise of ``check``."""
+        return self.states.get(check, "unknown")
+
+    def mark_broken(self, check: str, reason: str) -> None:
+        """Record that the promise of ``check`` is broken."""
+        self.states[check] = "broken"
         self.reasons.append(f"{PROMISES.get(check, check)}: {reason}")
 
     @property
@@ -54,10 +59,16 @@ class TortureOutcome:
     """What a run could not decide, at any point: for example because claims expire only after its end."""
 
     @property
-    def exit_code(self) -> int:
-        """0 if every promise holds at every point, else 1."""
-        is_sound = all(trial.is_sound for trial in self.trials) and not self.elsewhere and not self.undecided
-        return EXIT_PASS if is_sound else EXIT_FAIL
+    def broken(self) -> int:
+        """How many promises are broken."""
+        return sum(state == "broken" for each in self.trials for state in each.states.values()) + len(self.elsewhere)
+
+    @property
+    def verdict(self) -> Literal["pass", "fail", "unknown"]:
+        """``pass`` if every promise holds at every point, ``fail`` if one is broken."""
+        if all(trial.is_sound for trial in self.trials) and not self.elsewhere and not self.undecided:
+            return "pass"
+        return "fail" if self.broken else "unknown"
 
     @classmethod
     def merge(cls, parts: Iterable[TortureOutcome]) -> TortureOutcome:

@@ -13,10 +13,9 @@ from junitparser import TestSuite
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.report.junit import make_case, write_suites
 from stallbench.storage.atomic_file import replace_file
-from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome
+from stallbench.studies.torture.outcome import PROMISES, RESULTS, TortureOutcome
 from stallbench.verdicts.check import WORST_FIRST, Result
 
-_RESULTS: dict[State, Result] = {"holds": "pass", "broken": "fail", "unknown": "unknown", "not promised": "info"}
 _MARKS: dict[Result, str] = {"pass": "pass", "fail": "FAIL", "unknown": "unknown", "info": "info"}
 _WIDTH = max(map(len, _MARKS.values()))
 RECORD = "conformance.json"
@@ -36,9 +35,7 @@ def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
     found = []
     for check, title in PROMISES.items():
         name = f"{title}, at every crash point"
-        results = {
-            f"{each.trial.point} ({each.trial.action})": _RESULTS[each.states.get(check, "unknown")] for each in outcome.trials
-        }
+        results = {f"{each.trial.point} ({each.trial.action})": RESULTS[each.state_of(check)] for each in outcome.trials}
         worst: Result = min(results.values(), key=WORST_FIRST.index, default="unknown")
         where = ", ".join(point for point, result in results.items() if result == worst)
         begins = ("not tried: ", f"{title}: ") if worst == "unknown" else (f"{title}: ",)

@@ -9,8 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.console import VisibleConsole
-from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
-from stallbench.studies.torture.torture import TorturePlan
+from stallbench.run.view import format_result
+from stallbench.studies.torture.outcome import PROMISES, State
+from stallbench.studies.torture.record import TortureRecord
 
 _WIDTH = 140
 _MARKS: Mapping[State, str] = {
@@ -21,16 +22,18 @@ _MARKS: Mapping[State, str] = {
 }
 
 
-def print_torture(plan: TorturePlan, outcome: TortureOutcome, folder: str, console: Console | None = None) -> None:
-    """Print the outcome, and the path of the ``folder`` with the runs."""
+def print_torture(record: TortureRecord, report: str, console: Console | None = None) -> None:
+    """Print the outcome, and the path of the ``report``."""
     console = console or VisibleConsole(highlight=False)
     if not console.is_terminal:
         console.width = _WIDTH
+    plan, outcome = record.plan, record.outcome
     table = Table(title=f"{plan.kind} on {plan.engine}, seed {plan.seed}", title_justify="left")
     for title in ("point", "action", "times", *PROMISES.values()):
         table.add_column(title, justify="right" if title == "times" else "left")
     for each in outcome.trials:
-        table.add_row(str(each.trial.point), each.trial.action, str(each.hits), *_marks(each))
+        marks = [_MARKS[each.state_of(check)] for check in PROMISES]
+        table.add_row(str(each.trial.point), each.trial.action, str(each.hits), *marks)
     console.print()
     console.print(table)
     for each in outcome.trials:
@@ -42,17 +45,20 @@ def print_torture(plan: TorturePlan, outcome: TortureOutcome, folder: str, conso
         console.print(f"\n[bold]at no known point[/]: {escape(text)}", soft_wrap=True)
     for text in outcome.undecided:
         console.print(f"\n[bold]could not be judged[/]: {escape(text)}", soft_wrap=True)
-    broken = sum(state == "broken" for each in outcome.trials for state in each.states.values()) + len(outcome.elsewhere)
-    unknown = [each for each in outcome.trials if "unknown" in each.states.values()]
-    if outcome.exit_code == 0:
-        console.print("\n[bold green]PASS[/]  every promise holds at every point")
-    elif broken:
-        console.print(f"\n[bold red]FAIL[/]  {broken} promises are broken")
-    else:
-        what = f"{len(unknown)} points" if unknown else "the runs"
-        console.print(f"\n[bold yellow]UNKNOWN[/]  {what} could not be judged completely")
-    console.print(f"the runs: {folder}", soft_wrap=True)
+    verdict = record.verdict if record.status == "completed" else "unknown"
+    console.print(f"\n{format_result(verdict)}  {escape(describe_torture(record))}")
+    console.print(f"report: {report}", soft_wrap=True)
 
 
-def _marks(each: TrialOutcome) -> list[str]:
-    return [_MARKS[each.states.get(check, "unknown")] for check in PROMISES]
+def describe_torture(record: TortureRecord) -> str:
+    """Return the outcome in one sentence."""
+    outcome = record.outcome
+    if record.status != "completed":
+        done = sum(run.status == "completed" for run in record.runs)
+        return f"{done} of {len(record.runs)} runs are completed; {record.reason or 'the torture is not over'}"
+    if outcome.verdict == "pass":
+        return "every promise holds at every point"
+    if outcome.verdict == "fail":
+        return f"{outcome.broken} promises are broken"
+    unknown = sum("unknown" in each.states.values() for each in outcome.trials)
+    return f"{f'{unknown} points' if unknown else 'the runs'} could not be judged completely"

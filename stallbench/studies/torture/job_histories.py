@@ -16,7 +16,7 @@ _MOST_DESCRIBED = 8
 """Events of a job that its description contains at most."""
 
 
-class Suspects:
+class JobHistories:
     """The events of the jobs of one run, and what the faults did to the processes that had them."""
 
     def __init__(self, folder: RunFolder, record: RunRecord) -> None:

@@ -1,0 +1,91 @@
+"""What a torture does with its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from junitparser import TestSuite
+
+from stallbench.report.junit import make_case
+from stallbench.studies.junit import make_run_suite, write_junit
+from stallbench.studies.kind import Conclusion, StudyKind
+from stallbench.studies.page import Page, PageTable, write_pages
+from stallbench.studies.torture.outcome import PROMISES, RESULTS, TrialOutcome
+from stallbench.studies.torture.record import TortureFolder, TortureRecord
+from stallbench.studies.torture.screen import describe_torture, print_torture
+
+
+class TortureKind(StudyKind):
+    """A queue at every crash point."""
+
+    title = "torture"
+    model = TortureRecord
+    has_baseline = False
+
+    def conclude(self, folder: Path) -> Conclusion:
+        """Make page and JUnit from what the runs have shown."""
+        of_torture = TortureFolder(folder)
+        record = of_torture.read()
+        write_pages(of_torture, record, _make_page(record))
+        write_junit(folder, record.plan.kind, record, _list_suites(folder, record))
+        return Conclusion(record, lambda report: print_torture(record, report))
+
+
+def _make_page(record: TortureRecord) -> Page:
+    plan, outcome = record.plan, record.outcome
+    points = PageTable(
+        title="Points and promises",
+        hint="times: how many processes were killed or paused at the point",
+        headers=("point", "action", "times", *PROMISES.values()),
+        rows=[
+            (str(each.trial.point), each.trial.action, str(each.hits), *(each.state_of(check) for check in PROMISES))
+            for each in outcome.trials
+        ],
+    )
+    found = [
+        *(
+            (str(each.trial.point), each.trial.action, reason, plan.describe_command(each.trial))
+            for each in outcome.trials
+            for reason in each.reasons
+        ),
+        *(("at no known point", "", text, "") for text in outcome.elsewhere),
+        *(("could not be judged", "", text, "") for text in outcome.undecided),
+    ]
+    what = PageTable(title="What does not hold", headers=("point", "action", "what happened", "repeat"), rows=found)
+    return Page(
+        kicker=f"torture · {plan.kind} on {plan.engine} · seed {plan.seed}",
+        title=f"{plan.kind} on {plan.engine}",
+        sentences=[describe_torture(record)],
+        tables=[points, what] if found else [points],
+        command=plan.command,
+    )
+
+
+def _list_suites(folder: Path, record: TortureRecord) -> Iterator[TestSuite]:
+    """Yield a suite with a case for each promise at each point, and one for each run that was not completed."""
+    where = f"torture.{record.plan.kind}"
+    suite = TestSuite("stallbench.torture")
+    for each in record.outcome.trials:
+        for check, title in PROMISES.items():
+            name = f"{title} at {each.trial.point} ({each.trial.action})"
+            suite.add_testcase(
+                make_case(name, f"{where}.{each.trial.point}", RESULTS[each.state_of(check)], _reason_of(each, title))
+            )
+    for result, texts in (("fail", record.outcome.elsewhere), ("unknown", record.outcome.undecided)):
+        for text in texts:
+            suite.add_testcase(make_case("nothing is wrong at no known point", f"{where}.elsewhere", result, text))
+    yield suite
+    for run in record.runs:
+        if run.status != "completed":
+            yield make_run_suite(f"stallbench.torture.run-{run.number}", folder, run, f"{where}.run-{run.number}")
+
+
+def _reason_of(each: TrialOutcome, title: str) -> str:
+    return (
+        "; ".join(reason for reason in each.reasons if reason.startswith((f"{title}: ", "not tried: ")))
+        or "it is not promised, or not known"
+    )
+
+
+KIND = TortureKind()
