@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from stallbench.collectors.collector import POSTGRES, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.engines.postgres_trust import Extension, find_extension
 from stallbench.records.samples import Sample
 from stallbench.sql_literals import hide_literals
-from stallbench.visible_text import raw_of
 
 STATEMENTS_FILE = "statements.jsonl"
 """The file in the run's folder that has the text of each sampled statement."""
@@ -26,12 +26,9 @@ _LONGEST_TEXT = 2_000
 _LONGEST_READ = 20_000
 """Characters of a statement that are enough to recognise a claim. The server keeps statements of any length."""
 _QUOTATION_MARKS = str.maketrans("", "", '"`')
-_WHERE_COUNTED = """
-SELECT pg_catalog.quote_ident(nspname), pg_catalog.string_to_array(extversion, '.')::int[]
-FROM pg_catalog.pg_extension
-JOIN pg_catalog.pg_namespace ON pg_namespace.oid = extnamespace
-WHERE extname = 'pg_stat_statements' AND pg_catalog.current_setting('pg_stat_statements.max', true) IS NOT NULL
-"""
+COUNTING_EXTENSION = "pg_stat_statements"
+_IS_LOADED = "SELECT pg_catalog.current_setting('pg_stat_statements.max', true) IS NOT NULL"
+_RESET_TIME_SINCE = [1, 9]
 _COUNTS = """
 SELECT queryid, pg_catalog.sum(calls)::bigint, pg_catalog.sum({time}), pg_catalog.sum(rows)::bigint, pg_catalog.sum(shared_blks_hit + shared_blks_read)::bigint
 FROM {schema}.pg_stat_statements(showtext := false)
@@ -57,23 +54,20 @@ class StatementCounts(NamedTuple):
     """None if the server does not count them."""
 
 
-class CountingExtension(NamedTuple):
-    """The extension ``pg_stat_statements`` of a database. An upgrade of the server leaves it at the version that it was created with."""
-
-    schema: str
-    """Quoted where SQL needs it, and not made visible."""
-    version: list[int]
-
-    @property
-    def has_reset_time(self) -> bool:
-        """Whether it says when its counts were reset."""
-        return self.version >= [1, 9]
+def has_reset_time(extension: Extension) -> bool:
+    """Whether ``pg_stat_statements`` says when its counts were reset."""
+    return extension.version >= _RESET_TIME_SINCE
 
 
-def find_counting_extension(connection: Any) -> CountingExtension | None:
-    """Return the extension; none if the server counts no statements in this database."""
-    found = connection.execute(_WHERE_COUNTED).fetchone()
-    return CountingExtension(raw_of(found[0]), found[1]) if found else None
+def counts_statements(connection: Any) -> bool:
+    """Whether the server has loaded ``pg_stat_statements``; a database also needs the extension."""
+    return bool(connection.execute(_IS_LOADED).fetchone() == (True,))
+
+
+def find_counting_extension(connection: Any) -> Extension | None:
+    """Return the extension; none if the server counts no statements in this database, or its functions are not to be called (`Extension.untrusted`)."""
+    extension = find_extension(connection, COUNTING_EXTENSION, COUNTING_EXTENSION)
+    return extension if extension and not extension.untrusted and counts_statements(connection) else None
 
 
 def read_statement_counts(connection: Any) -> list[StatementCounts] | None:
@@ -88,9 +82,11 @@ def read_statement_counts(connection: Any) -> list[StatementCounts] | None:
 
 def read_statement_texts(connection: Any, statements: Sequence[int | str]) -> list[tuple[int | str, str | None]]:
     """Return the text of each statement, without its values; PostgreSQL reads the file with all texts for it."""
-    ((schema, _),) = connection.execute(_WHERE_COUNTED).fetchall()
+    extension = find_counting_extension(connection)
+    if extension is None:  # dropped since the counts were read
+        return []
     rows: list[tuple[int | str, str | None]] = connection.execute(
-        _TEXTS.format(schema=raw_of(schema), longest=_LONGEST_READ), (statements,)
+        _TEXTS.format(schema=extension.schema, longest=_LONGEST_READ), (statements,)
     ).fetchall()
     return rows
 

@@ -6,6 +6,10 @@ lets every user create in the schema ``public``.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+from stallbench.visible_text import raw_of
+
 _HARMLESS_ROLES = (
     "pg_monitor",
     "pg_read_all_settings",
@@ -90,3 +94,59 @@ JOIN pg_catalog.pg_roles ON rolname = owner
 WHERE database = pg_catalog.current_database() AND pg_roles.oid IN (SELECT oid FROM stranger)
 """
 """Transactions of strangers that have written something, which nobody else sees yet: the sort, the user, and what names the transaction."""
+
+_EXTENSION = f"""WITH RECURSIVE {TRUSTED_ROLES}, extension AS MATERIALIZED (
+  SELECT oid, extnamespace, extowner, extversion FROM pg_catalog.pg_extension WHERE extname = %(name)s
+), member (classid, objid) AS (
+  SELECT classid, objid FROM extension
+  JOIN pg_catalog.pg_depend ON refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND refobjid = extension.oid AND deptype = 'e'
+), part (called, owner) AS (
+  SELECT 'its schema ' || nspname, nspowner FROM extension JOIN pg_catalog.pg_namespace ON pg_namespace.oid = extnamespace
+  UNION ALL SELECT 'it', extowner FROM extension
+  UNION ALL SELECT 'its function ' || proname, proowner
+  FROM member JOIN pg_catalog.pg_proc ON classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND objid = pg_proc.oid
+  UNION ALL SELECT 'its view ' || relname, relowner
+  FROM member JOIN pg_catalog.pg_class ON classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND objid = pg_class.oid
+), objection (called, owner) AS (
+  SELECT called, owner FROM part WHERE owner NOT IN (SELECT oid FROM trusted) ORDER BY called DESC LIMIT 1
+)
+SELECT pg_catalog.quote_ident(nspname), pg_catalog.string_to_array(extversion, '.')::int[],
+  pg_catalog.has_schema_privilege(extnamespace, 'USAGE') AND pg_catalog.has_function_privilege(pg_proc.oid, 'EXECUTE'),
+  coalesce(called, ''), coalesce(pg_catalog.pg_get_userbyid(coalesce(datdba, owner)), ''), datdba IS NOT NULL
+FROM extension
+LEFT JOIN objection ON true
+LEFT JOIN pg_catalog.pg_database ON datname = pg_catalog.current_database() AND owner IN (SELECT oid FROM candidate WHERE same_as = datdba)
+JOIN pg_catalog.pg_namespace ON pg_namespace.oid = extnamespace
+JOIN pg_catalog.pg_proc ON pronamespace = extnamespace AND proname = %(function)s
+JOIN member ON classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND objid = pg_proc.oid
+"""
+
+
+class Extension(NamedTuple):
+    """An extension of a database, which has the function that was asked for."""
+
+    schema: str
+    """Of the extension and the function; quoted where SQL needs it, and not made visible."""
+    version: list[int]
+    """That which it was created with, or updated to: an upgrade of the server leaves it."""
+    is_granted: bool
+    """Whether the user may call the function."""
+    untrusted: str
+    """What of it belongs to a user who is not trusted, like ``its schema public``; empty if nothing does. Its functions are then not to be called."""
+    untrusted_owner: str
+    """Who owns that; empty if nothing of it does."""
+    is_of_database_owner: bool
+    """Whether that is the owner of the database, whom a user with a reader's rights trusts."""
+
+
+def find_extension(connection: Any, name: str, function: str) -> Extension | None:
+    """Return the extension ``name`` if the database has it, with ``function`` in its schema; raises one of psycopg's errors.
+
+    A function is called by the name of its schema, and whoever owns the schema can rename it between this look and the call, which no lock of a reader
+    prevents, and have a function of his own in its place. So nothing of an extension is called unless all who own a part of it are trusted.
+    """
+    row = connection.execute(_EXTENSION, {"name": name, "function": function}).fetchone()
+    if row is None:
+        return None
+    schema, *others = row
+    return Extension(raw_of(schema), *others)

@@ -5,12 +5,11 @@ New entries of a GIN index wait in a list (``fastupdate``) until a vacuum, or an
 
 from __future__ import annotations
 
-from typing import Any
-
+from stallbench.engines.postgres_trust import Extension, find_extension
 from stallbench.observe.formatting import format_bytes, format_plural
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
+from stallbench.observe.postgres.rights import describe_untrusted
+from stallbench.observe.subject import Finding, Known, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.sql_names import quote_name, quote_text
-from stallbench.visible_text import raw_of
 
 _MANY_PAGES = 128
 """A megabyte: a search reads a few pages of the index itself."""
@@ -27,25 +26,12 @@ WHERE indrelid = ANY(%s::pg_catalog.oid[]) AND indisvalid AND NOT EXISTS (
 ORDER BY 2
 LIMIT 20
 """
-# A function that another user could have put in its place is not executed.
-_FUNCTION = """
-SELECT pg_catalog.quote_ident(nspname)
-FROM pg_catalog.pg_extension
-JOIN pg_catalog.pg_depend ON refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND refobjid = pg_extension.oid AND deptype = 'e'
-JOIN pg_catalog.pg_proc ON classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND objid = pg_proc.oid
-JOIN pg_catalog.pg_language ON pg_language.oid = prolang AND lanname = 'c'
-JOIN pg_catalog.pg_namespace ON pg_namespace.oid = pronamespace
-WHERE extname = 'pgstattuple' AND proname = 'pgstatginindex'
-AND NOT EXISTS (
-  SELECT FROM pg_catalog.pg_roles WHERE pg_roles.oid IN (extowner, proowner) AND NOT rolsuper
-)
-AND pg_catalog.has_schema_privilege(pg_namespace.oid, 'USAGE') AND pg_catalog.has_function_privilege(pg_proc.oid, 'EXECUTE')
-"""
-_PENDING = "SELECT pending_pages, pending_tuples FROM {schema}.pgstatginindex(%s::pg_catalog.oid::pg_catalog.regclass)"
+_EXTENSION, _FUNCTION = "pgstattuple", "pgstatginindex"
+_PENDING = f"SELECT pending_pages, pending_tuples FROM {{schema}}.{_FUNCTION}(%s::pg_catalog.oid::pg_catalog.regclass)"
 
 
 class PendingListsSubject(Subject):
-    """Reads the lists of the queue's indexes with the extension pgstattuple, if it belongs to a superuser."""
+    """Reads the lists of the queue's indexes with the extension pgstattuple, if all who own a part of it are trusted."""
 
     name = "pending lists"
     what = "pending lists of GIN indexes"
@@ -59,13 +45,13 @@ class PendingListsSubject(Subject):
         indexes = look.server.execute(_INDEXES, (list(look.known.queue_oids),)).fetchall()
         if not indexes:
             return Section(title="")
-        row = look.server.execute(_FUNCTION).fetchone()
-        if row is None:
+        extension = find_extension(look.server, _EXTENSION, _FUNCTION)
+        if extension is None or extension.untrusted or not extension.is_granted:
             searched = [name for _, name, _, scans in indexes if scans]
-            return Section(title="", unseen=(_describe_unseen(searched, look.known.user),) if searched else ())
+            return Section(title="", unseen=(_describe_unseen(searched, look.known, extension),) if searched else ())
         findings = []
         for oid, name, table, _ in indexes:
-            pages, entries = look.server.execute(_PENDING.format(schema=raw_of(row[0])), (oid,)).fetchone() or (0, 0)
+            pages, entries = look.server.execute(_PENDING.format(schema=extension.schema), (oid,)).fetchone() or (0, 0)
             if pages >= _MANY_PAGES:
                 findings.append(_judge(name, table, pages, entries))
         return Section(title="", findings=tuple(findings))
@@ -91,9 +77,12 @@ def _judge(name: str, table: str, pages: int, entries: int) -> Finding:
     )
 
 
-def _describe_unseen(indexes: Any, user: str) -> Unseen:
+def _describe_unseen(indexes: list[str], known: Known, extension: Extension | None) -> Unseen:
+    what = f"how many new rows wait beside the GIN index {', '.join(indexes)}"
+    if extension and extension.untrusted:
+        return describe_untrusted(what, _EXTENSION, extension, known)
     return Unseen(
-        what=f"how many new rows wait beside the GIN index {', '.join(indexes)}",
-        why="only the extension pgstattuple shows it, and this user cannot use it here",
-        remedy=f"CREATE EXTENSION pgstattuple; GRANT pg_stat_scan_tables TO {quote_name(user)};",
+        what=what,
+        why=f"only the extension {_EXTENSION} shows it, and this user cannot use it here",
+        remedy=f"CREATE EXTENSION {_EXTENSION}; GRANT pg_stat_scan_tables TO {quote_name(known.user)};",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stallbench.observe.subject import Look, Section, Subject, Unseen
+from stallbench.engines.postgres_trust import Extension
+from stallbench.observe.subject import Known, Look, Section, Subject, Unseen
 from stallbench.sql_names import quote_name
 
 OLDEST_VERSION, NEWEST_VERSION = 14, 18
@@ -70,3 +71,22 @@ class RightsSubject(Subject):
 def describe_hidden_from(user: str, what: str) -> Unseen:
     """Return that ``user`` cannot see ``what``, because only members of pg_monitor can."""
     return Unseen(what=what, why=f"{user} is not a member of pg_monitor", remedy=f"GRANT pg_monitor TO {quote_name(user)};")
+
+
+def describe_untrusted(what: str, name: str, extension: Extension, known: Known) -> Unseen:
+    """Return that ``what`` cannot be seen, because the functions of an extension are not called, and what lets them be called."""
+    if extension.untrusted.startswith("its schema"):
+        remedy = (
+            f"CREATE SCHEMA monitoring; GRANT USAGE ON SCHEMA monitoring TO PUBLIC; ALTER EXTENSION {name} SET SCHEMA monitoring; "
+            f"as a superuser, in database {known.database}"
+        )
+    else:
+        remedy = f"DROP EXTENSION {name}; CREATE EXTENSION {name}; as a superuser, in database {known.database}"
+    if extension.is_of_database_owner:
+        remedy += f"; or observe as a user with fewer rights than {extension.untrusted_owner}: {_MONITORING_ROLE}"
+    return Unseen(
+        what=what,
+        why=f"the extension {name} is not used: {extension.untrusted} belongs to {extension.untrusted_owner}, who could have {known.user} "
+        "execute another function",
+        remedy=remedy,
+    )

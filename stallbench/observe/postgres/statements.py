@@ -10,15 +10,19 @@ from typing import Any
 from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
 
 from stallbench.collectors.statements import (
+    COUNTING_EXTENSION,
     StatementCounts,
+    counts_statements,
     find_counting_extension,
+    has_reset_time,
     plain_statement,
     read_statement_counts,
     read_statement_texts,
 )
+from stallbench.engines.postgres_trust import find_extension
 from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
 from stallbench.observe.postgres.dead_rows import ClaimCost
-from stallbench.observe.postgres.rights import describe_hidden_from
+from stallbench.observe.postgres.rights import describe_hidden_from, describe_untrusted
 from stallbench.observe.server_time import MARK
 from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import CLAIM_BUFFERS, SLOWER_CLAIM
@@ -141,7 +145,7 @@ class StatementsSubject(Subject):
     def describe_outdated(self, look: Look) -> tuple[Unseen, ...]:
         """Return what an old version of the extension does not count."""
         extension = find_counting_extension(look.server)
-        if extension is None or extension.has_reset_time:
+        if extension is None or has_reset_time(extension):
             return ()
         return (
             Unseen(
@@ -238,7 +242,7 @@ def _format_buffers(counts: StatementCounts | None) -> str:
 def _describe_reset(look: Look) -> str:
     rows: list[tuple[Any, ...]] = []
     extension = find_counting_extension(look.server)
-    if extension is not None and extension.has_reset_time:
+    if extension is not None and has_reset_time(extension):
         rows = look.server.execute(_RESET.format(schema=extension.schema)).fetchall()
     since = f", {format_age(rows[0][0])} ago, until this observation began" if rows else ""
     return f"since the statistics were reset{since}"
@@ -246,25 +250,27 @@ def _describe_reset(look: Look) -> str:
 
 def _describe_unreadable(look: Look, error: str) -> Unseen:
     """Name the databases that the statement may be from, and what removes it from the counted ones."""
+    what = "texts of statements, and which of them is the claim"
+    why = f"a statement of another database is in an encoding that this database cannot show: {error}"
     extension = find_counting_extension(look.server)
-    schema = extension.schema if extension else "public"
+    if extension is None:  # dropped since the texts were read
+        return Unseen(what=what, why=why)
+    schema = extension.schema
     others = look.server.execute(_OTHER_ENCODINGS.format(schema=schema), (schema,)).fetchall()
     resets = " ".join(write_quoted(reset) for reset, _ in others)
     discarded = f"{resets} discards what was counted in database {', '.join(name for _, name in others)}"
     of_dropped = f"SELECT {write_quoted(schema)}.pg_stat_statements_reset(); discards all counts: the other database was dropped"
-    return Unseen(
-        what="texts of statements, and which of them is the claim",
-        why=f"a statement of another database is in an encoding that this database cannot show: {error}",
-        remedy=discarded if others else of_dropped,
-    )
+    return Unseen(what=what, why=why, remedy=discarded if others else of_dropped)
 
 
 def _describe_missing(look: Look) -> Unseen:
-    (is_loaded,) = look.server.execute(
-        "SELECT pg_catalog.current_setting('pg_stat_statements.max', true) IS NOT NULL"
-    ).fetchone() or (False,)
+    what = "time and buffers of statements"
+    is_loaded = counts_statements(look.server)
+    extension = find_extension(look.server, COUNTING_EXTENSION, COUNTING_EXTENSION)
+    if is_loaded and extension and extension.untrusted:
+        return describe_untrusted(what, COUNTING_EXTENSION, extension, look.known)
     if is_loaded:
         remedy = f"CREATE EXTENSION pg_stat_statements; in database {look.known.database}"
     else:
         remedy = "shared_preload_libraries = 'pg_stat_statements' (needs a restart), then CREATE EXTENSION pg_stat_statements"
-    return Unseen(what="time and buffers of statements", why="the server does not count them in this database", remedy=remedy)
+    return Unseen(what=what, why="the server does not count them in this database", remedy=remedy)
