@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.markup import escape
+from rich.text import Text
 
 from stallbench.commands.options import ScenarioArgument, SetOption, VariantOption
 from stallbench.console import VisibleConsole
@@ -18,22 +21,41 @@ if TYPE_CHECKING:
     from stallbench.scenario.model import Scenario
 
 
-def list_() -> None:
-    """List the scenarios and their variants.
+def list_(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[WORD]...", help="Show what contains all of these words.")] = None,
+) -> None:
+    """List the scenarios by subject. With words: what contains all of them, and what each variant changes.
 
-    Exit codes: 0 they are listed, 2 the file of one is invalid.
+    Exit codes: 0 they are listed, 2 the file of one cannot be read, or nothing contains the words.
 
     For example:
 
         stallbench list
+        stallbench list vacuum
+        stallbench list longtx mitigat
     """
-    from stallbench.scenario.file import read_all_scenarios
+    from stallbench.scenario.listing import list_scenarios
 
     console = VisibleConsole(highlight=False, soft_wrap=True)
-    for scenario, variants in read_all_scenarios():
-        console.print(f"[bold]{scenario.name}[/bold]  {escape(scenario.summary)}")
-        for variant, summary in variants.items():
-            console.print(f"    --variant {variant}  [dim]{escape(summary)}[/dim]")
+    for subject, scenarios in list_scenarios(words or ()).items():
+        console.print(f"[bold]{escape(subject)}[/bold]")
+        for each in scenarios:
+            _print_wrapped(console, each.name, each.summary, indent=2)
+            if words:
+                for variant, summary in each.variants.items():
+                    _print_wrapped(console, f"--variant {variant}", summary, indent=6)
+            elif each.variants:
+                _print_wrapped(console, "variants:", ", ".join(each.variants), indent=6)
+
+
+def _print_wrapped(console: VisibleConsole, name: str, text: str, *, indent: int) -> None:
+    """Print ``text`` behind ``name``, in as many lines as the terminal needs; in one line if it is no terminal, for `grep`."""
+    whole = f"{' ' * indent}{name}  {text}"
+    width = max(console.width, 40) if console.is_terminal else len(whole) + 1
+    lines = textwrap.wrap(whole, width, subsequent_indent=" " * (indent + 4), break_on_hyphens=False)
+    shown = Text("\n".join(lines))
+    shown.stylize("bold cyan" if indent == 2 else "cyan", indent, indent + len(name))
+    console.print(shown)
 
 
 def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOption = None) -> None:

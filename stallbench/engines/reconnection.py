@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
-
-from tenacity import (
-    RetryCallState,
-    RetryError,
-    Retrying,
-    retry_if_exception_type,
-    sleep_using_event,
-    stop_after_delay,
-    stop_when_event_set,
-    wait_random_exponential,
-)
+from typing import TYPE_CHECKING, TypeVar
 
 from stallbench.engines import loaded_errors
 from stallbench.processes.role import CannotContinueError, Stop
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 RECONNECT_S = 60.0
 """How long a process tries to reach its server before it ends."""
@@ -39,6 +31,15 @@ def reconnect(
     ``on_refusal`` is called with the error of each failed attempt. Raises `CannotContinueError` after `RECONNECT_S`, or when the
     process is asked to end meanwhile.
     """
+    from tenacity import (
+        RetryError,
+        Retrying,
+        retry_if_exception_type,
+        sleep_using_event,
+        stop_after_delay,
+        stop_when_event_set,
+        wait_random_exponential,
+    )
 
     def describe(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None

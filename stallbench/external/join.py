@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stallbench import external
 from stallbench.base.section import SettingValue
@@ -25,7 +25,9 @@ from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.cluster import Cluster, Server
 from stallbench.servers.record import Role
-from stallbench.servers.toxiproxy import ToxiproxyServer, join_toxiproxy, start_toxiproxy
+
+if TYPE_CHECKING:
+    from stallbench.servers.toxiproxy import ToxiproxyServer
 
 
 @cache
@@ -84,6 +86,8 @@ def join_cluster(
 
     Each change is recorded in ``journal`` before it is made. Raises `NotCarriedOutError`.
     """
+    from stallbench.servers.toxiproxy import join_toxiproxy, start_toxiproxy
+
     if external_servers.toxiproxy:
         toxiproxy = join_toxiproxy(*external_servers.toxiproxy)
         journal.record_toxiproxy(*external_servers.toxiproxy)

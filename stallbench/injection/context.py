@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.processes.supervisor import Supervisor
-from stallbench.run.folder import RunFolder
-from stallbench.run.load import Load
-from stallbench.run.record import QueueRecord
-from stallbench.servers.cluster import Cluster
+if TYPE_CHECKING:  # a scenario is validated without what a run needs
+    from stallbench.external.cleanup_journal import CleanupJournal
+    from stallbench.processes.supervisor import Supervisor
+    from stallbench.run.folder import RunFolder
+    from stallbench.run.load import Load
+    from stallbench.run.record import QueueRecord
+    from stallbench.servers.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO, Any
 
-import psutil
-
 from stallbench.engines.error_kinds import NO_ANSWER_CODE
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries.definition import Library
@@ -149,6 +147,8 @@ class AdapterProducer:
 
     def _kill(self) -> None:
         """Kill it, if it runs, and what it has started: it may be a wrapper of the library's program."""
+        import psutil
+
         atexit.unregister(self.end)
         started: list[psutil.Process] = []
         if self._process.poll() is None:

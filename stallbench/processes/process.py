@@ -12,13 +12,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import psutil
+from typing import TYPE_CHECKING, Any
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.record import Intended, ProcessRecord, is_orderly_end
 from stallbench.waiting import wait_until
+
+if TYPE_CHECKING:
+    import psutil
 
 ROLE_READY_S = 30.0
 """Within which a process of a role is ready: it has loaded its libraries and is connected."""
@@ -176,6 +177,8 @@ class Process:
 
     def _end_group(self) -> bool:
         """Kill what is left of its process group; returns whether anything was. A child that lives on would still claim jobs."""
+        import psutil
+
         try:
             os.killpg(self.pid, 0)
         except ProcessLookupError:
@@ -197,6 +200,8 @@ class Process:
 
     def is_paused(self) -> bool:
         """Whether the kernel reports it as stopped; a process that has ended is not."""
+        import psutil
+
         try:
             return self.poll() is None and psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
         except psutil.NoSuchProcess:
@@ -277,6 +282,8 @@ def _is_of_worker(message: dict[str, Any]) -> bool:
 
 
 def _is_running_in(group: int, process: psutil.Process) -> bool:
+    import psutil
+
     try:
         return os.getpgid(process.pid) == group and process.info["status"] != psutil.STATUS_ZOMBIE
     except ProcessLookupError:

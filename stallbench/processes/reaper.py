@@ -20,8 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from stallbench.processes.identity import ProcessIdentity, find_own_with, read_started
 from stallbench.python_command import python_command
 from stallbench.storage.atomic_file import replace_file
@@ -78,6 +76,8 @@ def name_temporary(of: str) -> str:
 
 def mark_owner(scratch: Path, token: str) -> None:
     """Record in a temporary folder which process owns it, for `stallbench clean`; only this user can read it."""
+    import psutil
+
     owner = {"token": token, "pid": os.getpid(), "process_started_s": psutil.Process().create_time()}
     replace_file(scratch / OWNER_FILE, json.dumps(owner), mode=0o600)
 
@@ -179,6 +179,8 @@ def mark_aborted(record: Path, reason: str) -> bool:
 
 def is_bench_alive(bench: dict[str, Any]) -> bool:
     """Whether the process with ``pid`` and ``process_started_s`` still runs; a recycled pid is not mistaken for it."""
+    import psutil
+
     try:
         return abs(psutil.Process(int(bench["pid"])).create_time() - float(bench["process_started_s"])) < 1
     except (KeyError, ValueError, TypeError, psutil.Error):

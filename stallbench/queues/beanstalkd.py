@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import greenstalk
 from pydantic import Field
 
 from stallbench.queues.queue import Backlog, Claim, NewJob, Promise, Queue, QueueOptions
@@ -48,6 +47,8 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
 
     def __init__(self, connection: Any, options: BeanstalkdOptions) -> None:
         """Select the tube on ``connection``. Raises the driver's errors."""
+        import greenstalk
+
         super().__init__(connection, options)
         if options.tube != greenstalk.DEFAULT_TUBE:
             connection.use(options.tube)
@@ -64,6 +65,8 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
 
     def claim(self) -> Sequence[Claim]:
         """Reserve one job. The server does not report the number of attempts."""
+        import greenstalk
+
         try:
             job = self.connection.reserve(timeout=0)
         except (greenstalk.TimedOutError, greenstalk.DeadlineSoonError):
@@ -81,6 +84,8 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
 
     def recover(self, error: Exception) -> bool:
         """Continue after an error of the server; not after an answer that cannot be parsed, and not when the connection is lost."""
+        import greenstalk
+
         return isinstance(error, greenstalk.BeanstalkdError)
 
     def backlog(self) -> Backlog:
@@ -119,6 +124,8 @@ class Beanstalkd(Queue[BeanstalkdOptions]):
 
     def _age_of_next_s(self) -> float | None:
         """Return the age of the next job, or that of its successor if it completes meanwhile."""
+        import greenstalk
+
         for _ in range(_PEEKS):
             try:
                 return float(self.connection.stats_job(self.connection.peek_ready())["age"])

@@ -10,7 +10,6 @@ import os
 from contextlib import suppress
 from typing import Any, Literal, Self
 
-import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import stallbench
@@ -245,6 +244,8 @@ class RunRecord(_Part):
 
 def describe_bench() -> BenchRecord:
     """Return the process that writes a record, so that other processes can check whether it still runs."""
+    import psutil
+
     return BenchRecord(version=stallbench.__version__, pid=os.getpid(), process_started_s=psutil.Process().create_time())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from stallbench import PROJECT
 from stallbench.base.section import Name
 from stallbench.scenario.chaos import with_seed
+from stallbench.scenario.listing import find_scenarios
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.overlay import Overlay, list_foreign_settings, parse_changes
 from stallbench.scenario.toml import ScenarioError, read_toml, show_path
@@ -26,19 +27,12 @@ __all__ = [
     "find_scenario",
     "find_scenarios",
     "is_scenario_name",
-    "read_all_scenarios",
     "read_scenario",
     "read_variants",
 ]
 
-SCENARIOS = PROJECT / "scenarios"
 _NAME = "a name of up to 63 small letters, digits, - and _, the first a letter"
 _NAMES = TypeAdapter(Name)
-
-
-def find_scenarios() -> dict[str, Path]:
-    """Return the project's scenarios by name, in alphabetical order."""
-    return {path.stem: path for path in sorted(SCENARIOS.glob("*.toml"))}
 
 
 def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: Sequence[str] = ()) -> Scenario:
@@ -80,16 +74,6 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     return with_seed(read, read.seed)
 
 
-def read_all_scenarios() -> Iterator[tuple[Scenario, dict[str, str]]]:
-    """Yield the project's scenarios in alphabetical order, each with the summary of each of its variants, by its name.
-
-    Raises `ScenarioError` for the first that is invalid.
-    """
-    prepare_answers(content for path in find_scenarios().values() for content in _list_contents(path))
-    for path in find_scenarios().values():
-        yield read_scenario(str(path)), read_variants(path)
-
-
 def read_variants(path: Path) -> dict[str, str]:
     """Return the summary of each variant of a file, by the variant's name. A summary is empty if the variant has none.
 
@@ -100,18 +84,6 @@ def read_variants(path: Path) -> dict[str, str]:
     if issues := _find_variants_issues(variants):
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
-
-
-def _list_contents(path: Path) -> list[Mapping[str, Any]]:
-    """Return the content of a file without and with each variant; empty if it cannot be read, which `read_scenario` reports."""
-    try:
-        content = read_toml(path, show_path(path, PROJECT))
-    except ScenarioError:
-        return []
-    variants = content.pop("variants", {})
-    if _find_variants_issues(variants):
-        return []
-    return [content, *(overlay.apply(content)[0] for overlay in _make_overlays(variants).values())]
 
 
 def _make_overlays(variants: Mapping[str, Any]) -> dict[str, Overlay]:

@@ -32,6 +32,7 @@ class ScenarioContent(Section):
     """The content of a scenario's file, without its variants."""
 
     summary: Text = Field(description="what happens, in one or two sentences", examples=["What happens, in one sentence."])
+    subject: Text | None = Field(default=None, description="heading under which `stallbench list` shows it")
     seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of every random choice")
     database: Database = Field(default_factory=Database)
     queue: QueueChoice

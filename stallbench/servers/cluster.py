@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
@@ -20,8 +21,10 @@ from stallbench.servers.find_starters import find_starters
 from stallbench.servers.pgbouncer import Pgbouncer
 from stallbench.servers.record import Role, ServerRecord
 from stallbench.servers.starter import ServerControl, StartContext, Starter
-from stallbench.servers.toxiproxy import ToxiproxyServer, start_toxiproxy
 from stallbench.servers.volatile_disk import require_volatile_disk
+
+if TYPE_CHECKING:
+    from stallbench.servers.toxiproxy import ToxiproxyServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,8 @@ def start_cluster(
 
     Raises `NotCarriedOutError` if a component is missing, a port is taken, a setting is refused, or a server does not answer in time.
     """
+    from stallbench.servers.toxiproxy import start_toxiproxy
+
     if database.port is not None:
         require_free(database.port, "database.port")
     if database.volatile_cache:

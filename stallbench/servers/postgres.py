@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 from pydantic import SecretStr
 
 from stallbench.base.ports import LOOPBACK, start_on_port
@@ -159,6 +158,8 @@ class PostgresServer:
 
     def kill(self) -> None:
         """Kill the postmaster and all its children, which lead process groups of their own."""
+        import psutil
+
         if self.process is None:
             return
         self.process.signal(signal.SIGSTOP)  # so that it starts no other child and does not stop any

@@ -21,9 +21,9 @@ def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
     if not (content.database and content.workers and content.producers):
         return
     engine, targets = content.database.engine, list_targets(content)
-    kinds = {name: kind for name, kind in find_faults().items() if engine in kind.engines}
     for index, phase in enumerate(content.items("phases")):
         for path, choice in find_choices(phase, "faults", FaultChoice, under=("phases", index)):
+            kinds = {name: kind for name, kind in find_faults().items() if engine in kind.engines}
             if choice.kind not in kinds:
                 why = f", which does not exist on {engine}" if choice.kind in find_faults() else ""
                 yield make_kind_issue(path, choice.kind, kinds, why=why)

@@ -20,8 +20,8 @@ def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
     if content.database is None:
         return
     engine, servers = content.database.engine, list_servers(content.database.replicas)
-    kinds = {name: kind for name, kind in find_maintenance_kinds().items() if engine in kind.engines}
     for path, choice in find_choices(content.raw, "maintenance", MaintenanceChoice):
+        kinds = {name: kind for name, kind in find_maintenance_kinds().items() if engine in kind.engines}
         if choice.kind not in kinds:
             yield make_kind_issue(path, choice.kind, kinds, why="" if kinds else f", but no maintenance runs on {engine}")
             continue

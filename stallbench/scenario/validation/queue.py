@@ -21,11 +21,10 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
     queue, engine = content.queue, content.table("database").get("engine", Database().engine)
     if queue is None:
         return
-    queues = find_queues()
-    fit = [kind for kind, other in queues.items() if isinstance(engine, str) and engine in other.engines]
     try:
         chosen = find_queue(queue.kind)
     except NoQueueError as error:
+        queues, fit = find_queues(), _list_fit(engine)
         allowed = f"one of {', '.join(fit or queues)}{did_you_mean(queue.kind, fit or queues)}"
         if queue.kind.startswith(LIBRARY_PREFIX):
             suggestion = did_you_mean(queue.kind.removeprefix(LIBRARY_PREFIX), list_names())
@@ -37,7 +36,7 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
         for problem in problems:
             yield ValidationIssue(("queue", "kind"), f" is {show_value(queue.kind)}{problem}")
         return
-    if fit and engine not in chosen.engines:
+    if isinstance(engine, str) and engine not in chosen.engines and (fit := _list_fit(engine)):
         engines = ", ".join(sorted(chosen.engines))
         problem = f" is {show_value(queue.kind)}, which runs on {engines}, not on {engine}; expected one of {', '.join(fit)}"
         yield ValidationIssue(("queue", "kind"), problem)
@@ -54,6 +53,11 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
         if found:
             option, problem = found
             yield ValidationIssue(("queue", option), problem)
+
+
+def _list_fit(engine: object) -> list[str]:
+    """Return the queues that run on ``engine``. Loads all queues, which takes longer than all else that validation does."""
+    return [kind for kind, other in find_queues().items() if isinstance(engine, str) and engine in other.engines]
 
 
 def has_scheduler(content: Content) -> bool:
