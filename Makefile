@@ -74,11 +74,17 @@ wheel: required  ## Build the package: dist/stallbench-*.whl
 	@rm -rf build
 	@ls dist/*.whl
 
-COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --upgrade
+# What is in the file that is written has the versions that the file names.
+COMPILE_SAME = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+COMPILE = $(COMPILE_SAME) --upgrade
 
 lock:  ## Resolve and lock the dependencies again (needs uv)
-	$(COMPILE) pyproject.toml --extra development --output-file requirements/python.lock
-	for lock in installer postgres java go node aerospike; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
+	$(COMPILE) pyproject.toml --extra bench --extra development --output-file requirements/development.lock
+	cp requirements/development.lock requirements/python.lock
+	cp requirements/development.lock requirements/light.lock
+	$(COMPILE_SAME) pyproject.toml --extra bench --output-file requirements/python.lock
+	$(COMPILE_SAME) pyproject.toml --output-file requirements/light.lock
+	for lock in build installer postgres java go node aerospike; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
 
 clean:  ## Remove what dead runs left behind, and everything that was set up in this folder
 	@if [ -x $(BIN)/stallbench ]; then $(BIN)/stallbench clean; fi

@@ -21,7 +21,7 @@ BUNDLED = {
     "producers": "**/*.py",
     "reports/templates": "**/*",
     "requirements": "*",
-    "scenarios": "*.toml",
+    "scenarios": "*",
     "schedulers": "**/*.py",
     "workers": "**/*.py",
 }

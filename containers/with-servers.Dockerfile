@@ -15,7 +15,7 @@ COPY --from=toxiproxy /toxiproxy /usr/local/bin/toxiproxy-server
 COPY requirements /tmp/requirements
 RUN python -m venv /opt/venv \
  && /opt/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes \
-    --requirement /tmp/requirements/python.lock
+    --requirement /tmp/requirements/python.lock --requirement /tmp/requirements/build.lock
 COPY . /tmp/stallbench
 # The user who fills the cache owns the code, too: the bench starts programs in the cache of root, of its code's owner and of whoever runs it.
 RUN /opt/venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation /tmp/stallbench \

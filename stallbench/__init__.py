@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 _PACKAGE = Path(__file__).resolve().parent
 _BUNDLED = _PACKAGE / "bundled"

@@ -18,6 +18,7 @@ from stallbench.commands.compare import compare
 from stallbench.commands.conform import conform
 from stallbench.commands.dashboards import push
 from stallbench.commands.doctor import doctor
+from stallbench.commands.extra import BenchCommand, describe_missing_extra, has_bench
 from stallbench.commands.forecast import forecast
 from stallbench.commands.init import init
 from stallbench.commands.libraries import libraries
@@ -26,7 +27,7 @@ from stallbench.commands.matrix import matrix
 from stallbench.commands.observe import observe
 from stallbench.commands.report import report
 from stallbench.commands.run import run
-from stallbench.commands.scenarios import list_, show
+from stallbench.commands.scenarios import list_, schema, show, validate
 from stallbench.commands.setup import setup
 from stallbench.commands.soak import soak
 from stallbench.commands.torture import torture
@@ -53,33 +54,34 @@ app = typer.Typer(
     cls=_Commands,
     help="A chaos and degradation test bench for job queues that live in a database.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(run)
+app.command(cls=BenchCommand)(run)
 app.command()(init)
-app.command()(compare)
-app.command()(matrix)
-app.command()(limit)
-app.command()(soak)
-app.command()(torture)
-app.command()(conform)
+app.command(cls=BenchCommand)(compare)
+app.command(cls=BenchCommand)(matrix)
+app.command(cls=BenchCommand)(limit)
+app.command(cls=BenchCommand)(soak)
+app.command(cls=BenchCommand)(torture)
+app.command(cls=BenchCommand)(conform)
 app.command()(report)
-app.command()(baseline)
-app.command()(upload)
-app.command()(forecast)
+app.command(cls=BenchCommand)(baseline)
+app.command(cls=BenchCommand)(upload)
+app.command(cls=BenchCommand)(forecast)
 app.command()(observe)
 dashboards = typer.Typer(help="Manage Grafana dashboards that show runs.", no_args_is_help=True)
-dashboards.command()(push)
+dashboards.command(cls=BenchCommand)(push)
 app.add_typer(dashboards, name="dashboards")
 app.add_typer(libraries, name="libraries")
 app.command("list")(list_)
 app.command()(show)
-app.command()(setup)
-app.command()(doctor)
-app.command()(clean)
+app.command()(validate)
+app.command()(schema)
+app.command(cls=BenchCommand)(setup)
+app.command(cls=BenchCommand)(doctor)
+app.command(cls=BenchCommand)(clean)
 
 
 def main() -> NoReturn:
@@ -90,6 +92,11 @@ def main() -> NoReturn:
     except StallbenchError as error:
         say(error, to=sys.stderr)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        if has_bench():
+            raise
+        say(describe_missing_extra(f"this command (its module {error.name})"), to=sys.stderr)
+        sys.exit(EXIT_NOT_CARRIED_OUT)
     except OSError as error:
         path = f"{error.filename}: " if error.filename else ""
         say(f"{path}{error.strerror or error}", to=sys.stderr)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stallbench import PROJECT
 
-_FILES = ("README.md", "pyproject.toml", "setup.py")
+_FILES = ("LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
 _BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
 

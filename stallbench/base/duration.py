@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, ValidationInfo
+from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>us|ms|s|m|h)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -40,5 +40,6 @@ def _read_duration_s(value: object, info: ValidationInfo) -> object:
     return value if info.context and info.context.get(ON_RECORD) else parse_duration_s(value)
 
 
-Duration = Annotated[float, BeforeValidator(_read_duration_s)]
+_SCHEMA = {"type": "string", "pattern": f"^{_DURATION.pattern}$".replace("?P<number>", "").replace("?P<unit>", "")}
+Duration = Annotated[float, BeforeValidator(_read_duration_s), WithJsonSchema(_SCHEMA)]
 """A field that is written as a duration and holds seconds."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stallbench.commands.endings import conclude_and_exit, conclude_soak_and_exit, conclude_study_and_exit
+from stallbench.commands.endings import conclude_and_exit, conclude_soak_and_exit, conclude_study_and_exit, shorten
+from stallbench.commands.extra import describe_missing_extra, has_bench
 from stallbench.commands.options import (
     AgainstOption,
     MasterOption,
@@ -16,10 +17,11 @@ from stallbench.commands.options import (
     ToleranceOption,
     find_against,
 )
-from stallbench.errors import BadInputError
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
 from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_soak_folder, find_study_folder
 from stallbench.storage.address import AnyPath, is_address
+from stallbench.visible_text import say
 
 if TYPE_CHECKING:
     from stallbench.regression.against import Against
@@ -43,7 +45,7 @@ def report(
     """Make the report of a run or of a study of several runs again, from its folder.
 
     The tables and the verdict of a run are computed again, too. The report of a study is made from the tables of its runs. All files of a
-    run at an address are read and written there.
+    run at an address are read and written there. In a light installation, it only says where the page is that was made before.
 
     Exit codes: 0 it passes, 1 it fails or is unknown, 2 bad input, 3 it could not be carried out, or the report could not be made, 130 it was
     interrupted.
@@ -56,6 +58,9 @@ def report(
         stallbench report latest --against baseline.json
         stallbench report latest --master spark://spark.test:7077 --spark-conf spark.executor.memory=4g
     """
+    if not has_bench():
+        _name_page(run, runs, is_made_anew=is_address(run) or against is not None)
+        return
     spark = read_spark_options(master, spark_conf or [])
     compared = find_against(against, tolerance, runs)
     if is_address(run):
@@ -73,6 +78,17 @@ def report(
     path = find_run_folder(run, runs).path
     _note(path, compared)
     conclude_and_exit(path, spark)
+
+
+def _name_page(run: str, runs: Path, *, is_made_anew: bool) -> None:
+    """Say where the page is that was made before; raises `NotCarriedOutError` if there is none, or a new one is asked for (``is_made_anew``)."""
+    found = (
+        None if is_made_anew else find_soak_folder(run, runs) or find_study_folder(run, runs) or find_run_folder(run, runs).path
+    )
+    page = found / "report.html" if found else None
+    if page is None or not page.is_file():
+        raise NotCarriedOutError(describe_missing_extra("stallbench report"))
+    say(f"{shorten(page)} was made before; nothing is made again in a light installation")
 
 
 def _note(folder: AnyPath, compared: Against | None) -> None:

@@ -1,4 +1,4 @@
-"""`stallbench list` and `stallbench show`: list scenarios and show one."""
+"""The commands about scenario files: `stallbench list`, `show`, `validate` and `schema`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from stallbench.commands.options import ScenarioArgument, SetOption, VariantOption
 from stallbench.console import VisibleConsole
-from stallbench.visible_text import escape_in_json, make_visible
+from stallbench.visible_text import escape_in_json, make_visible, say
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -72,6 +72,47 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
     print(make_visible(json.dumps(_fill_in(chosen), indent=2, ensure_ascii=False), notation=escape_in_json))
+
+
+def validate(
+    scenarios: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Paths of scenario files, or names from `stallbench list`.")
+    ],
+) -> None:
+    """Say what is wrong with scenario files, with all of their variants: a line for each issue. No server is started.
+
+    Exit codes: 0 all files are valid, 2 one is not.
+
+    For example:
+
+        stallbench validate bench/scenario.toml
+        stallbench validate scenarios/*.toml
+    """
+    from stallbench.scenario.file import ScenarioError, read_scenario
+
+    issues = []
+    for each in scenarios:
+        try:
+            read_scenario(each)
+        except ScenarioError as error:
+            issues += error.issues
+    if issues:
+        raise ScenarioError(issues)
+    say("valid" if len(scenarios) == 1 else f"{len(scenarios)} files are valid")
+
+
+def schema() -> None:
+    """Print the JSON Schema of scenario files, by which an editor completes and checks keys.
+
+    Exit codes: 0 it is printed.
+
+    For example:
+
+        stallbench schema > scenario.schema.json
+    """
+    from stallbench.scenario.schema import make_schema, write_schema
+
+    print(write_schema(make_schema()), end="")
 
 
 def _fill_in(scenario: Scenario) -> dict[str, Any]:

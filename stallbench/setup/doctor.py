@@ -147,7 +147,9 @@ def _check_packages() -> MachineCheck:
         return MachineCheck(name="packages", ok=not unmet, description=found)
     ok = is_environment_complete()
     description = (
-        "agree with requirements/python.lock" if ok else "do not agree with requirements/python.lock; install them by: make setup"
+        "agree with requirements/development.lock"
+        if ok
+        else "do not agree with requirements/development.lock; install them by: make setup"
     )
     return MachineCheck(name="packages", ok=ok, description=description)
 

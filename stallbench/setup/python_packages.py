@@ -19,6 +19,8 @@ from stallbench.setup.packages import ENVIRONMENT, LOCKS, InstallError, install_
 from stallbench.setup.requirements import find_unmet_requirements
 from stallbench.setup.uv_settings import settings_for_uv
 
+_LOCK = LOCKS / "development.lock"
+"""A clone has everything: what runs need, and what the tests and checks need."""
 _STAMP = ENVIRONMENT / "locked"
 _PYTHON = ENVIRONMENT / "bin" / "python"
 
@@ -34,7 +36,7 @@ def is_environment_complete() -> bool:
 def fingerprint() -> str:
     """Return a text that changes with the locks, the version of Python and the project's folder."""
     project = __version__.encode() if IS_WHEEL else (PROJECT / "pyproject.toml").read_bytes()
-    content = (LOCKS / "python.lock").read_bytes() + project
+    content = (_LOCK).read_bytes() + project
     # Doctor runs within the environment, set-up outside it. The version of Python is the same for both; the path of the program is not.
     return hashlib.sha256(content + sys.version.encode() + str(PROJECT).encode()).hexdigest()
 
@@ -74,11 +76,11 @@ def _install_by_uv() -> None:
         raise InstallError("pip is configured to use no index")
     environment = {"UV_CACHE_DIR": str(own_cache), **settings_for_uv(configuration), **os.environ}
     install = [str(uv), "pip", "install", "--quiet", "--no-progress", "--python", str(_PYTHON), "--no-deps"]
-    lock = ["--require-hashes", "--requirement", str(LOCKS / "python.lock")]
+    lock = ["--require-hashes", "--requirement", str(_LOCK)]
     # PySpark has no wheel: uv builds one. Its half a gigabyte consists of archives, which are not worth compressing again.
     build = [
         "--build-constraints",
-        str(LOCKS / "python.lock"),
+        str(_LOCK),
         "--config-settings-package",
         "pyspark:--build-option=--compression=stored",
     ]
@@ -91,7 +93,7 @@ def _install_by_uv() -> None:
 
 def _install_by_pip() -> None:
     install = python_command("pip", "install", "--quiet", "--disable-pip-version-check", python=_PYTHON)
-    run([*install, "--require-hashes", "--requirement", str(LOCKS / "python.lock")])
+    run([*install, "--require-hashes", "--requirement", str(_LOCK)])
     run([*install, "--no-deps", "--no-build-isolation", "--no-index", "--editable", str(PROJECT)])
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from importlib import metadata
 
 _DISTRIBUTION = "stallbench"
+_EXTRA = "bench"
 
 
 def find_unmet_requirements(distribution: str = _DISTRIBUTION) -> list[str]:
-    """Return a sentence for each package that ``distribution`` needs and that is missing or has another version, without its extras."""
+    """Return a sentence for each package that ``distribution`` needs and that is missing or has another version, with its extra ``bench``."""
     from packaging.requirements import Requirement  # set-up in a clone runs without it
 
     unmet = []
     for text in metadata.requires(distribution) or []:
         required = Requirement(text)
-        if required.marker is not None and not required.marker.evaluate({"extra": ""}):
+        if required.marker is not None and not required.marker.evaluate({"extra": _EXTRA}):
             continue
         try:
             found = metadata.version(required.name)

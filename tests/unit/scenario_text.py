@@ -13,7 +13,10 @@ from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.scenario.longrunner_issue import LongrunnerIssue
 from stallbench.scenario.model import Scenario
 
-ALL_KEYS = "summary, subject, seed, database, queue, producers, workers, external_processes, collectors, maintenance, phases, expect, comparison, mitigation, judged_by"
+ALL_KEYS = (
+    "summary, subject, seed, database, queue, producers, workers, external_processes, collectors, maintenance, "
+    "phases, expect, comparison, mitigation, judged_by"
+)
 """The keys of a scenario file, as an error lists them."""
 OF_POSTGRES = ", ".join(kind for kind, queue in find_queues().items() if "postgres" in queue.engines)
 """The queues that a scenario on PostgreSQL may have, as an error lists them."""

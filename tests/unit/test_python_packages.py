@@ -28,7 +28,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str]
 
 
 def test_the_environment_is_made_anew_when_a_lock_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, content in (("bin/python", ""), ("bin/stallbench", ""), ("python.lock", "a==1"), ("pyproject.toml", "")):
+    for name, content in (("bin/python", ""), ("bin/stallbench", ""), ("development.lock", "a==1"), ("pyproject.toml", "")):
         file = tmp_path / name
         file.parent.mkdir(exist_ok=True)
         file.write_text(content)
@@ -36,14 +36,14 @@ def test_the_environment_is_made_anew_when_a_lock_changes(tmp_path: Path, monkey
     monkeypatch.setattr(python_packages, "ENVIRONMENT", tmp_path)
     monkeypatch.setattr(python_packages, "_PYTHON", tmp_path / "bin" / "python")
     monkeypatch.setattr(python_packages, "_STAMP", tmp_path / "locked")
-    monkeypatch.setattr(python_packages, "LOCKS", tmp_path)
+    monkeypatch.setattr(python_packages, "_LOCK", tmp_path / "development.lock")
     monkeypatch.setattr(python_packages, "PROJECT", tmp_path)
     assert not python_packages.is_environment_complete(), "no stamp: an installation that did not end"
     (tmp_path / "locked").write_text(python_packages.fingerprint())
     assert python_packages.is_environment_complete()
-    (tmp_path / "python.lock").write_text("a==2")
+    (tmp_path / "development.lock").write_text("a==2")
     assert not python_packages.is_environment_complete()
-    (tmp_path / "python.lock").write_text("a==1")
+    (tmp_path / "development.lock").write_text("a==1")
     (tmp_path / "bin/python").unlink()
     assert not python_packages.is_environment_complete(), "the interpreter is gone"
 
@@ -52,8 +52,8 @@ def test_uv_installs_exactly_the_locked_files(ran: list[tuple[list[str], dict[st
     python_packages.install_packages()
     (locked, environment), (project, _) = ran
     assert locked[0] == str(tmp_path / "installer" / "bin" / "uv")
-    assert {"--require-hashes", str(packages.LOCKS / "python.lock")} <= set(locked)
-    assert locked[locked.index("--build-constraints") + 1] == str(packages.LOCKS / "python.lock"), (
+    assert {"--require-hashes", str(packages.LOCKS / "development.lock")} <= set(locked)
+    assert locked[locked.index("--build-constraints") + 1] == str(packages.LOCKS / "development.lock"), (
         "also what builds a package is locked"
     )
     assert "--editable" in project
@@ -75,7 +75,7 @@ def test_without_uv_pip_installs_the_same_lock(
     assert "pip installs them, which takes longer, because uv did not: no program for this machine" in capsys.readouterr().out
     (locked, _), (project, _) = ran
     assert locked[1:5] == ["-P", "-m", "pip", "install"]
-    assert {"--require-hashes", str(packages.LOCKS / "python.lock")} <= set(locked)
+    assert {"--require-hashes", str(packages.LOCKS / "development.lock")} <= set(locked)
     assert project[1:5] == ["-P", "-m", "pip", "install"]
     assert (tmp_path / "locked").read_text() == python_packages.fingerprint()
 

@@ -6,9 +6,9 @@ import ast
 import configparser
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from email.parser import Parser
-from importlib.metadata import packages_distributions, requires
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from stallbench import PROJECT
 from stallbench.processes.role_command import PACKAGES
+from tests.requirements import list_installed
 from tests.wheel import build_wheel
 
 PARTS = ("dashboards", "examples", "libraries", "reports/templates", "requirements", "scenarios", *PACKAGES)
@@ -72,10 +73,10 @@ def test_the_command_and_the_pytest_plugin_are_entry_points(wheel: zipfile.ZipFi
 
 
 def test_every_package_that_the_bench_imports_is_required_by_its_metadata(wheel: zipfile.ZipFile, names: set[str]) -> None:
-    """Directly, or by a package that is: an environment that pip fills for the wheel alone has them all."""
+    """Directly, or by a package that is: an environment that pip fills for ``stallbench[bench]`` has them all."""
     (path,) = [name for name in names if name.endswith(".dist-info/METADATA")]
     declared = Parser().parsestr(wheel.read(path).decode()).get_all("Requires-Dist", [])
-    required = distributions_behind([Requirement(each) for each in declared])
+    required = list_installed([Requirement(each) for each in declared], extra="bench")
     provided_by = packages_distributions()
     files = [name for name in names if name.endswith(".py") and not name.startswith(IN_OTHER_ENVIRONMENTS)]
     imported = {module for name in files for module in modules_imported_in(wheel.read(name).decode())}
@@ -93,19 +94,3 @@ def modules_imported_in(text: str) -> Iterator[str]:
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module.partition(".")[0]
-
-
-def distributions_behind(requirements: Sequence[Requirement]) -> set[str]:
-    """Return the names of all that pip would install for ``requirements``, as far as it is installed here."""
-    found: set[tuple[str, str]] = set()
-    waiting = [(each, "") for each in requirements]
-    while waiting:
-        requirement, extra = waiting.pop()
-        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
-            continue
-        name = canonicalize_name(requirement.name)
-        for wanted in ("", *requirement.extras):
-            if (name, wanted) not in found:
-                found.add((name, wanted))
-                waiting += [(Requirement(each), wanted) for each in requires(name) or ()]
-    return {name for name, _ in found}
