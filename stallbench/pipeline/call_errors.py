@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -36,7 +38,7 @@ def compute_grace_s(record: RunRecord) -> float:
     return CONNECT_TIMEOUT_S + LONGEST_PAUSE_S + max(unused_s)
 
 
-def make_errors(events: DataFrame, axis: TimeAxis, record: RunRecord) -> DataFrame:
+def make_errors(events: DataFrame, axis: TimeAxis, record: RunRecord) -> list[dict[str, Any]]:
     """Return a row for each phase, process, event (``error``, or ``retried`` by the queue itself), kind, operation and faults, with its count.
 
     ``phase``: null outside the phases. ``latest_phase``: the phase that had begun last; null before the first phase, when no fault had been active
@@ -45,7 +47,7 @@ def make_errors(events: DataFrame, axis: TimeAxis, record: RunRecord) -> DataFra
     during the call, or had been at most `compute_grace_s` before it began.
     """
     detail = F.coalesce("detail", F.lit(""))
-    return (
+    counted = (
         events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED))
         .groupBy(
             axis.phase(F.col("t_ns")).alias("phase"),
@@ -58,6 +60,7 @@ def make_errors(events: DataFrame, axis: TimeAxis, record: RunRecord) -> DataFra
         )
         .agg(F.count("*").alias("count"))
     )
+    return [row.asDict() for row in counted.collect()]
 
 
 def _list_faults(record: RunRecord) -> Column:

@@ -5,12 +5,14 @@ Jobs are identified by id; rates are not used.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+
+import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.frames import as_phase_rows, make_rows
+from stallbench.pipeline.phases import as_phase_rows
 from stallbench.pipeline.read import Records, is_event
-from stallbench.pipeline.tables import TABLES
 from stallbench.records.events import ENQUEUE, ERROR_PATTERN, Event
 from stallbench.records.layouts import EVENTS
 from stallbench.run.record import RunRecord
@@ -60,8 +62,14 @@ def may_have_missed_enqueues(records: Records, record: RunRecord) -> bool:
     return not records.events.filter(without_id & F.col("process").isin(sorted(producers))).isEmpty()
 
 
-def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int = 0) -> DataFrame:
-    """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids.
+def count_fates(jobs: DataFrame) -> pd.DataFrame:
+    """Return how many jobs have each combination of what decides their rows in ``conservation``, with the lowest `EXAMPLES` of their ids."""
+    fates = jobs.groupBy(*_FATE).agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
+    return pd.DataFrame([row.asDict() for row in fates.collect()], columns=[*_FATE, "jobs", "examples"])
+
+
+def make_conservation(fates: pd.DataFrame, *, may_miss_enqueues: bool, refused: int = 0) -> pd.DataFrame:
+    """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids, from `count_fates`.
 
     A job has one state (see `decide_state`) and one origin. The origin is ``enqueued`` if a producer recorded it. Otherwise
     it is ``left_over`` if the job was in the queue before the run, ``enqueue_unrecorded`` if the error of an enqueue names it or
@@ -69,34 +77,26 @@ def make_conservation(jobs: DataFrame, *, may_miss_enqueues: bool, refused: int 
     Two more rows are neither state nor origin. ``held_after_completion``: the queue confirmed the completion and still held the job at the
     end. ``refused``: a full queue refused the job, or its producer had no connection; it has no id, and so no example.
     """
-    # Jobs are counted once, by everything that decides; the few rows that this gives are then counted for each state.
-    fates = jobs.groupBy(*_FATE).agg(F.count("job_id").alias("jobs"), F.min_by("job_id", "job_id", EXAMPLES).alias("examples"))
-    origin = (
-        F.when(F.col("enqueue_recorded"), "enqueued")
-        .when(F.col("left_over"), "left_over")
-        .when(F.col("enqueue_failed") | F.lit(may_miss_enqueues), "enqueue_unrecorded")
-        .otherwise("unexpected")
-    )
-    held = F.when(F.col("held_after_completion"), F.lit("held_after_completion"))
-    accounted = (
-        fates.select("jobs", "examples", F.explode(F.array_compact(F.array(F.col("state"), origin, held))).alias("state"))
-        .groupBy("state")
-        .agg(
-            F.sum("jobs").alias("jobs"),
-            F.slice(F.array_sort(F.flatten(F.collect_list("examples"))), 1, EXAMPLES).alias("examples"),
-        )
-    )
-    if not refused:
-        return accounted
-    row = {"state": "refused", "jobs": refused, "examples": []}
-    return accounted.unionByName(make_rows(jobs.sparkSession, [row], TABLES["conservation"]))
+    jobs: Counter[str] = Counter()
+    examples: defaultdict[str, list[int]] = defaultdict(list)
+    for fate in fates.to_dict("records"):
+        if fate["enqueue_recorded"]:
+            origin = "enqueued"
+        elif fate["left_over"]:
+            origin = "left_over"
+        else:
+            origin = "enqueue_unrecorded" if fate["enqueue_failed"] or may_miss_enqueues else "unexpected"
+        for row in (fate["state"], origin, *(["held_after_completion"] if fate["held_after_completion"] else [])):
+            jobs[row] += fate["jobs"]
+            examples[row] += fate["examples"]
+    if refused:
+        jobs["refused"] = refused
+    rows = [(state, count, sorted(examples[state])[:EXAMPLES]) for state, count in jobs.items()]
+    return pd.DataFrame(rows, columns=["state", "jobs", "examples"])
 
 
-def make_lost_metric(conservation: DataFrame) -> DataFrame:
+def make_lost_metric(conservation: pd.DataFrame) -> pd.DataFrame:
     """Return the number of lost jobs, as a row of ``phases`` for the whole run; none if the state of some jobs is unknown."""
-    figures = conservation.agg(
-        F.coalesce(F.sum(F.when(F.col("state") == "lost", F.col("jobs"))), F.lit(0)).alias("count"),
-        F.count_if(F.col("state") == "unknown").alias("unknown"),
-        F.count("*").alias("states"),
-    )
-    return as_phase_rows(figures.filter("unknown = 0 AND states > 0"), "lost", ("count",))
+    jobs = dict(zip(conservation["state"], conservation["jobs"], strict=True))
+    lost = jobs.get("lost", 0)
+    return as_phase_rows("lost", {"count": lost} if jobs and "unknown" not in jobs else {}, lost)

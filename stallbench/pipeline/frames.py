@@ -11,8 +11,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from stallbench.measures import WHOLE_RUN
-
 
 def make_rows(spark: SparkSession, rows: Sequence[Mapping[str, object]], columns: str) -> DataFrame:
     """Return ``rows`` as a DataFrame with ``columns``, declared in Spark's syntax (``name string, held boolean``)."""
@@ -54,20 +52,3 @@ def read_columns(declaration: str) -> list[StructField]:
     columns = StructType.fromDDL(declaration)
     assert isinstance(columns, StructType), f"{declaration!r} declares no columns"
     return columns.fields
-
-
-def as_phase_rows(figures: DataFrame, measure: str, statistics: Sequence[str], phase: Column | None = None) -> DataFrame:
-    """Return ``phase, measure, statistic, value, count`` from a column for each of ``statistics``, and ``count``.
-
-    ``phase``: that of each row of ``figures``; the whole run if none.
-    """
-    rows = [
-        F.struct(
-            F.lit(measure).alias("measure"),
-            F.lit(statistic).alias("statistic"),
-            F.col(statistic).cast("double").alias("value"),
-            F.col("count").cast("long").alias("count"),
-        )
-        for statistic in statistics
-    ]
-    return figures.select((F.lit(WHOLE_RUN) if phase is None else phase).alias("phase"), F.inline(F.array(*rows)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,10 +16,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from stallbench.errors import BadInputError
-from stallbench.measures import MEASURES
 from stallbench.pipeline.call_errors import make_errors
-from stallbench.pipeline.claim_growth import make_growth_metrics
-from stallbench.pipeline.conservation import make_conservation, make_lost_metric, may_have_missed_enqueues
+from stallbench.pipeline.claim_growth import count_parts, make_growth_metrics
+from stallbench.pipeline.conservation import count_fates, make_conservation, make_lost_metric, may_have_missed_enqueues
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
     find_executions,
@@ -32,19 +31,19 @@ from stallbench.pipeline.failures import PipelineError, RunFolderError, explain
 from stallbench.pipeline.frames import join_rows
 from stallbench.pipeline.holders import make_holders
 from stallbench.pipeline.injections import make_injections
-from stallbench.pipeline.job_changes import count_changes
 from stallbench.pipeline.job_states import make_jobs
+from stallbench.pipeline.jobs_by_time import count_jobs
 from stallbench.pipeline.measurements import measure_events
-from stallbench.pipeline.order import make_order, make_order_metrics
+from stallbench.pipeline.order import make_order, make_order_metrics, observe_order
 from stallbench.pipeline.overdue import make_overdue
 from stallbench.pipeline.paths import find_local_folder, name_folder, read_whole_text
 from stallbench.pipeline.phases import make_phases
 from stallbench.pipeline.positions import choose_partitions
 from stallbench.pipeline.ratios import make_ratios
 from stallbench.pipeline.read import Records, in_one_task, make_torn, read_records
-from stallbench.pipeline.recoveries import list_ended_faults, make_recoveries, make_recovery_metrics
+from stallbench.pipeline.recoveries import list_ended_faults, list_moments, make_recoveries, make_recovery_metrics
 from stallbench.pipeline.reused_ids import separate_jobs
-from stallbench.pipeline.rounds import make_round_metrics, make_rounds
+from stallbench.pipeline.rounds import make_round_metrics, make_rounds, observe_rounds
 from stallbench.pipeline.run_size import estimate_events, is_small
 from stallbench.pipeline.s3a import add_s3a, find_credentials, is_s3a
 from stallbench.pipeline.sample_figures import summarize_samples
@@ -52,7 +51,7 @@ from stallbench.pipeline.session import fit_to, open_session
 from stallbench.pipeline.spark_options import LOCAL
 from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.statement_costs import make_statements
-from stallbench.pipeline.statistics import STATISTICS, summarize_events
+from stallbench.pipeline.statistics import summarize_events
 from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
@@ -144,21 +143,25 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             writing_jobs.result()
         jobs = in_one_task(writing.read_back("jobs"), records.line_count)
         run = _find_repetitions(spark, record, records, axis, jobs, seen)
-        in_spark = [
-            writing.pool.submit(metrics.toPandas)
-            for metrics in (*_write_tables_of_jobs(writing, run), *_write_tables_of_some_runs(writing, run))
-        ]
-        changes = count_changes(jobs, axis)
+        faults = list_ended_faults(record, axis)
+        counting = writing.pool.submit(
+            count_jobs, jobs, axis, moments=list_moments(faults), again=run.again, repeated=run.repeated
+        )
+        metrics = [*_write_tables_of_jobs(writing, run), *_write_tables_of_some_runs(writing, run)]
+        by_time = counting.result()
+        writing.collect("overdue", lambda: make_overdue(by_time, records.events, jobs, record, axis))
         figures = _make_figures(run)
         windows = make_windows(figures, axis, records.first_ns)
         writing.put("windows", windows)
+        recoveries = make_recoveries(faults, record, axis, by_time=by_time, windows=windows)
+        writing.put("recoveries", recoveries)
         phases = make_phases(figures, axis)
         of_phases = [
             phases,
             make_ratios(phases),
-            make_stalls(windows, changes, axis),
-            *_write_recoveries(writing, run, windows, changes),
-            *(metrics.result() for metrics in in_spark),
+            make_stalls(windows, by_time.changes, axis),
+            make_recovery_metrics(recoveries),
+            *(find() for find in metrics),
         ]
         writing.put("phases", join_rows(of_phases))
     spark.catalog.clearCache()
@@ -195,7 +198,7 @@ def _write_tables_of_records(writing: Writing, record: RunRecord, records: Recor
     has_errors = records.count_events(Event.ERROR, Event.RETRIED) > 0
     writing.put("torn", make_torn(records))
     writing.put("injections", make_injections(record, axis))
-    writing.start_if(has_errors, "errors", lambda: make_errors(records.events, axis, record))
+    writing.collect("errors", lambda: make_errors(records.events, axis, record) if has_errors else ())
     writing.put("holders", make_holders(samples, record, axis) if records.has_holders else ())
     writing.put("stuck_clients", make_stuck_clients(samples, record, axis) if records.has_stuck_clients else ())
     writing.put("statements", make_statements(samples, axis) if records.has_statements else ())
@@ -230,27 +233,27 @@ def _make_figures(run: _Run) -> pd.DataFrame:
     measurements = measure_events(
         run.records, jobs=run.jobs, executions=run.executions, again=run.again, preconditions=run.preconditions
     )
-    of_events = summarize_events(measurements, run.axis).toPandas()
-    of_events["measure"] = of_events["measure"].map(dict(enumerate(MEASURES)))
-    of_events["statistic"] = of_events["statistic"].map(dict(enumerate(STATISTICS)))
-    return join_rows([of_events, summarize_samples(run.records.sampled, run.axis)])
+    return join_rows([summarize_events(measurements, run.axis), summarize_samples(run.records.sampled, run.axis)])
 
 
-def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[DataFrame]:
-    """Write the tables that every run has of its jobs; yields their rows of ``phases``."""
-    may_miss, refused = may_have_missed_enqueues(run.records, run.record), run.records.count_events(Event.REFUSED)
-    conservation = make_conservation(run.jobs, may_miss_enqueues=may_miss, refused=refused).persist()
-    writing.start("conservation", lambda: conservation)
-    yield make_lost_metric(conservation)
-    partitions = choose_partitions(run.claimed)
-    order = make_order(run.jobs, run.repeated, partitions).persist()
-    writing.start("order", lambda: order)
-    yield make_order_metrics(order, partitions)
-    writing.start("overdue", lambda: make_overdue(run.spark, run.records.events, run.jobs, run.record, run.axis))
+def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[Callable[[], pd.DataFrame]]:
+    """Write the tables that every run has of its jobs; yields how to get their rows of ``phases``."""
+
+    def conserve() -> pd.DataFrame:
+        may_miss = may_have_missed_enqueues(run.records, run.record)
+        refused = run.records.count_events(Event.REFUSED)
+        conservation = make_conservation(count_fates(run.jobs), may_miss_enqueues=may_miss, refused=refused)
+        writing.put("conservation", conservation)
+        return make_lost_metric(conservation)
+
+    yield writing.pool.submit(conserve).result
+    seen, partitions = Observation(), choose_partitions(run.claimed)
+    order = writing.start("order", lambda: observe_order(make_order(run.jobs, run.repeated, partitions), partitions, seen))
+    yield lambda: make_order_metrics(_once_written(order, seen))
 
 
-def _write_tables_of_some_runs(writing: Writing, run: _Run) -> Iterator[DataFrame]:
-    """Write the tables that only some runs have rows for; yields their rows of ``phases``."""
+def _write_tables_of_some_runs(writing: Writing, run: _Run) -> Iterator[Callable[[], pd.DataFrame]]:
+    """Write the tables that only some runs have rows for; yields how to get their rows of ``phases``."""
     events, executions, preconditions = run.records.events, run.executions, run.preconditions
     claims = run.records.count_events(Event.CLAIMED)
     picks = claims + run.records.count_events(Event.LOST_RACE)
@@ -259,37 +262,23 @@ def _write_tables_of_some_runs(writing: Writing, run: _Run) -> Iterator[DataFram
         writing.put("duplicates")
     else:
         writing.start("duplicates", lambda: make_duplicates(run.jobs, executions, run.record))
-    if preconditions is None:
-        writing.put("waiting")
-    else:
-        writing.start("waiting", lambda: make_waiting(preconditions, events, run.jobs))
+    writing.collect("waiting", lambda: () if preconditions is None else make_waiting(preconditions, events, run.jobs))
     if (window := run.record.queue.window) is None:
         writing.put("rounds")
     else:
-        rounds = make_rounds(events, run.jobs, window, picks=picks, partitions=partitions).persist()
-        writing.start("rounds", lambda: rounds)
-        yield make_round_metrics(rounds)
-    if run.record.scenario.producers.backlog:
-        yield make_growth_metrics(events, claims, partitions)
-
-
-def _write_recoveries(writing: Writing, run: _Run, windows: pd.DataFrame, changes: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Write the recoveries after faults; yields their rows of ``phases``."""
-    if faults := list_ended_faults(run.record, run.axis):
-        recoveries = make_recoveries(
-            faults,
-            run.record,
-            run.axis,
-            jobs=run.jobs,
-            windows=windows,
-            changes=changes,
-            second_completions=run.again,
-            re_executions=run.repeated,
+        seen = Observation()
+        rounds = writing.start(
+            "rounds", lambda: observe_rounds(make_rounds(events, run.jobs, window, picks=picks, partitions=partitions), seen)
         )
-        writing.put("recoveries", recoveries)
-        yield make_recovery_metrics(recoveries)
-    else:
-        writing.put("recoveries")
+        yield lambda: make_round_metrics(_once_written(rounds, seen))
+    if run.record.scenario.producers.backlog:
+        yield writing.pool.submit(lambda: make_growth_metrics(count_parts(events, claims, partitions))).result
+
+
+def _once_written(table: Future[None], seen: Observation) -> Mapping[str, int | None]:
+    """Wait for a table, and return what was counted while it was being written."""
+    table.result()
+    return seen.get
 
 
 def _read_record(spark: SparkSession, folder: str, name: str) -> RunRecord:

@@ -62,7 +62,7 @@ def measure_events(
 
     ``executions`` and ``again`` (second completions) are none if there is no duplicate, ``preconditions`` if no job had to wait.
     """
-    parts = [_measure_each_event(records), _measure_latency(jobs), _measure_pickup(jobs)]
+    parts = [_measure_each_event(records), _measure_jobs(jobs)]
     if records.count_events(Event.ERROR, Event.RETRIED):
         parts.append(_measure_errors_of_operations(records.events))
     if again is not None:
@@ -131,17 +131,15 @@ def _measure_re_executions(executions: DataFrame) -> list[DataFrame]:
     ]
 
 
-def _measure_latency(jobs: DataFrame) -> DataFrame:
-    """Measure the latency of each job at its first completion."""
-    completed_ns = F.col("first_completed_ns")
-    return _of_measure("latency_ms", jobs.filter(completed_ns.isNotNull()), completed_ns, completed_ns - F.col("intended_ns"))
-
-
-def _measure_pickup(jobs: DataFrame) -> DataFrame:
-    """Measure the pickup time of each job at its first claim."""
-    claimed_ns = F.col("first_claimed_ns")
-    picked_up = jobs.filter(claimed_ns.isNotNull() & F.col("intended_ns").isNotNull())
-    return _of_measure("pickup_ms", picked_up, claimed_ns, claimed_ns - F.col("intended_ns"))
+def _measure_jobs(jobs: DataFrame) -> DataFrame:
+    """Measure the latency of each job at its first completion, and its pickup time at its first claim."""
+    completed_ns, claimed_ns, intended_ns = F.col("first_completed_ns"), F.col("first_claimed_ns"), F.col("intended_ns")
+    picked_up_ns = F.when(intended_ns.isNotNull(), claimed_ns)
+    measured = [
+        F.struct(t_ns.alias("t_ns"), _number(name).alias("measure"), (t_ns - intended_ns).alias("value_ns"))
+        for name, t_ns in (("latency_ms", completed_ns), ("pickup_ms", picked_up_ns))
+    ]
+    return jobs.select(F.inline(F.array(*measured))).filter("t_ns IS NOT NULL").withColumn("weight", F.lit(1))
 
 
 def _measure_start_delays(preconditions: DataFrame, jobs: DataFrame) -> DataFrame:

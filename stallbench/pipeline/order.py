@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from collections.abc import Mapping
+
+import pandas as pd
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.frames import as_phase_rows
+from stallbench.pipeline.phases import as_phase_rows
 from stallbench.pipeline.positions import add_position, add_running_total
 
 
@@ -28,18 +31,24 @@ def make_order(jobs: DataFrame, again: DataFrame | None, partitions: int) -> Dat
     return claimed.groupBy(F.abs(F.col("i") - F.col("job_idx")).alias("diff")).agg(F.count("*").alias("claims"))
 
 
-def make_order_metrics(order: DataFrame, partitions: int = 1) -> DataFrame:
-    """Return the histogram's mean, 99th percentile and maximum as rows of ``phases``, of the whole run: an order has no phases.
+def observe_order(order: DataFrame, partitions: int, seen: Observation) -> DataFrame:
+    """Return ``order``, and let ``seen`` count what `make_order_metrics` needs while it is being written.
 
     ``partitions``: over how many the histogram is sorted. If the order is not kept, it may have a row for each claim.
     """
-    total = F.sum("claims")
     added = add_running_total(order.select("diff", "claims"), "diff", "claims", partitions, "so_far", "all_claims")
     is_above = F.col("so_far") >= F.lit(0.99) * F.col("all_claims")
-    figures = added.agg(
-        total.alias("count"),
-        (F.sum(F.col("diff") * F.col("claims")) / total).alias("mean"),
+    return added.observe(
+        seen,
+        F.sum("claims").alias("claims"),
+        F.sum(F.col("diff") * F.col("claims")).alias("distance"),
         F.min(F.when(is_above, F.col("diff"))).alias("p99"),
         F.max("diff").alias("max"),
-    ).filter("count IS NOT NULL")
-    return as_phase_rows(figures, "order_diff", ("mean", "p99", "max"))
+    )
+
+
+def make_order_metrics(seen: Mapping[str, int | None]) -> pd.DataFrame:
+    """Return the histogram's mean, 99th percentile and maximum as rows of ``phases``, of the whole run: an order has no phases."""
+    claims, distance, p99, largest = (seen[name] for name in ("claims", "distance", "p99", "max"))
+    values = {"mean": distance / claims, "p99": p99, "max": largest} if claims and distance is not None else {}
+    return as_phase_rows("order_diff", values, claims)

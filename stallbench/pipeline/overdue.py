@@ -1,19 +1,26 @@
 """Jobs that waited although it was their turn, and what became of the jobs that workers had when they died.
 
 Whether it was a job's turn follows only from other jobs. Job K was preferred to job J if the enqueue of K had not begun when J was due, and K
-had been claimed for `PATIENCE_S` when J's claim began. Times are compared in slots of `_SLOT_NS`, so that no partition ever holds all jobs:
-each slot has one value, the earliest claim among the jobs that were enqueued in it.
+had been claimed for `PATIENCE_S` when J's claim began. Times are compared in slots, each of which has one value, the earliest claim among the jobs
+that were enqueued in it. The slots also show in which of them no job was passed over; Spark looks only at the jobs of the others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
 from operator import itemgetter
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.pipeline.frames import constant, make_rows
+from stallbench.pipeline.jobs_by_time import JobsByTime, is_due_first, slot_of
 from stallbench.pipeline.read import is_failed_enqueue
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.events import Event
@@ -27,12 +34,13 @@ PASSED_OVER, LEFT_BEHIND, HELD_FOR_THE_DEAD = "passed_over", "left_behind", "hel
 OFFERED_AGAIN, AVAILABLE_AGAIN, NOT_YET_DUE = "offered_again", "available_again", "not_yet_due"
 OUT_OF_ATTEMPTS = "out_of_attempts"
 _PATIENCE_NS = int(PATIENCE_S * NS_PER_S)
-_SLOT_NS = NS_PER_S // 10
 _ENDS = (Event.COMPLETED, Event.FAILED, Event.EXPIRED, Event.ERROR)
 _DEATHS = "process string, died_ns long"
 
 
-def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, record: RunRecord, axis: TimeAxis) -> DataFrame:
+def make_overdue(
+    by_time: JobsByTime, events: DataFrame, jobs: DataFrame, record: RunRecord, axis: TimeAxis
+) -> list[dict[str, Any]]:
     """Return ``kind, jobs, examples, longest_s``: a row for each kind that there is, with the `EXAMPLES` lowest ids.
 
     ``passed_over``: it had not been claimed yet, and younger ones were. ``longest_s``: from when it was due to its claim, or to the end of the
@@ -42,18 +50,23 @@ def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, record
     due only after the end of the records. ``out_of_attempts``: the queue still held it, and it had used all its attempts.
     ``longest_s`` of these counts from when the job was due again, or, if it was not, from the death.
     """
-    deaths = _find_deaths(spark, record)
-    first = _due_first(jobs)
-    again = None if deaths is None else _due_again(events, jobs, deaths, record)
-    due = (first if again is None else first.unionByName(again)).withColumn("slot", _slot(F.col("due_ns")))
-    younger_had_ns = _first_claims_of_the_younger(jobs, due)
-    judged = due.join(F.broadcast(younger_had_ns), "slot").select(
-        "job_id", _kind(axis.last_ns).alias("kind"), (_waited_ns(axis.last_ns) / NS_PER_S).alias("waited_s")
-    )
+    deaths = _find_deaths(jobs.sparkSession, record)
+    younger_had_ns = _first_claims_of_the_younger(by_time)
+    parts = []
+    passed_ns = younger_had_ns(by_time.turn.index)
+    passed_ns = passed_ns[(passed_ns + _PATIENCE_NS <= by_time.turn).fillna(value=False)]
+    if len(passed_ns):
+        parts.append(_judge(_due_first(jobs), passed_ns, axis))
+    if deaths is not None and (again := _due_again(events, jobs, deaths, record)) is not None:
+        slots = again.select(slot_of(F.col("due_ns")).alias("slot")).distinct().toPandas()["slot"]
+        parts.append(_judge(again, younger_had_ns(pd.Index(slots)), axis))
     if deaths is not None and record.queue.may_re_execute:
-        judged = judged.unionByName(_offered_again(events, deaths))
-    return (
-        judged.filter("kind IS NOT NULL")
+        parts.append(_offered_again(events, deaths))
+    if not parts:
+        return []
+    found = (
+        reduce(DataFrame.unionByName, parts)
+        .filter("kind IS NOT NULL")
         .groupBy("kind")
         .agg(
             F.count("*").alias("jobs"),
@@ -61,12 +74,36 @@ def make_overdue(spark: SparkSession, events: DataFrame, jobs: DataFrame, record
             F.max("waited_s").alias("longest_s"),
         )
     )
+    return [row.asDict() for row in found.collect()]
+
+
+def _first_claims_of_the_younger(by_time: JobsByTime) -> Callable[[pd.Index[int]], pd.Series[int]]:
+    """Return when the first job that came in a later slot was claimed, for any slots, by slot; missing if none was."""
+    came = by_time.came.index.to_numpy()
+    first_ns = np.minimum.accumulate(by_time.came.to_numpy()[::-1])[::-1]
+
+    def find(slots: pd.Index[int]) -> pd.Series[int]:
+        place = np.searchsorted(came, slots.to_numpy(dtype="int64"), side="right")
+        found = pd.array(np.append(first_ns, 0)[place], dtype="Int64")
+        found[place == len(came)] = pd.NA
+        return pd.Series(found, index=slots)
+
+    return find
+
+
+def _judge(due: DataFrame, younger_had_ns: pd.Series[int], axis: TimeAxis) -> DataFrame:
+    """Return ``job_id, kind, waited_s`` of the jobs that were due in the slots of ``younger_had_ns``."""
+    table = pa.table({"slot": pa.array(younger_had_ns.index, pa.int64()), "younger_had_ns": pa.array(younger_had_ns, pa.int64())})
+    return (
+        due.withColumn("slot", slot_of(F.col("due_ns")))
+        .join(F.broadcast(due.sparkSession.createDataFrame(table)), "slot")
+        .select("job_id", _kind(axis.last_ns).alias("kind"), (_waited_ns(axis.last_ns) / NS_PER_S).alias("waited_s"))
+    )
 
 
 def _due_first(jobs: DataFrame) -> DataFrame:
-    """Return the jobs that wait for their first claim from their enqueue on; other checks judge a job that is neither claimed nor queued."""
-    waiting = F.col("enqueue_recorded") & (F.col("first_claimed_ns").isNotNull() | (F.col("state") == "queued"))
-    return jobs.filter(waiting).select(
+    """Return the jobs that wait for their first claim from their enqueue on."""
+    return jobs.filter(is_due_first()).select(
         "job_id",
         F.col("enqueued_ns").alias("due_ns"),
         F.coalesce("first_claim_began_ns", F.lit(NEVER_NS)).alias("claim_began_ns"),
@@ -197,15 +234,6 @@ def _find_deaths(spark: SparkSession, record: RunRecord) -> DataFrame | None:
     return make_rows(spark, rows, _DEATHS) if rows else None
 
 
-def _first_claims_of_the_younger(jobs: DataFrame, due: DataFrame) -> DataFrame:
-    """Return ``slot, younger_had_ns``: for each slot of ``due``, when the first job that came in a later slot was claimed."""
-    claimed = jobs.filter("enqueue_recorded AND first_claimed_ns IS NOT NULL")
-    came = claimed.groupBy(_slot(F.col("enqueue_began_ns")).alias("slot")).agg(F.min("first_claimed_ns").alias("claimed_ns"))
-    slots = due.select("slot").distinct().join(came, "slot", "full")
-    later = Window.partitionBy().orderBy(F.desc("slot")).rowsBetween(Window.unboundedPreceding, -1)
-    return slots.select("slot", F.min("claimed_ns").over(later).alias("younger_had_ns"))
-
-
 def _kind(last_ns: int) -> Column:
     is_again = F.col("died_ns").isNotNull()
     held = is_again & F.col("is_claimed")
@@ -223,7 +251,3 @@ def _waited_ns(last_ns: int) -> Column:
     """From when a job was due to its claim, or to the end of the records; from the death of its worker if it was not due by then."""
     from_ns = F.when(F.col("due_ns") < last_ns, F.col("due_ns")).otherwise(F.coalesce("died_ns", "due_ns"))
     return F.least("claim_began_ns", F.lit(last_ns)) - from_ns
-
-
-def _slot(t_ns: Column) -> Column:
-    return F.floor(t_ns / _SLOT_NS)

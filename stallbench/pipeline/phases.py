@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
-from stallbench.measures import MEASURES, metric_names
+from stallbench.measures import MEASURES, WHOLE_RUN, metric_names
 from stallbench.pipeline.frames import join_rows
 from stallbench.pipeline.measurements import counted_measures, sampled_measures
 from stallbench.pipeline.statistics import AMOUNT
@@ -34,6 +36,12 @@ def make_phases(figures: pd.DataFrame, axis: TimeAxis) -> pd.DataFrame:
     divided = {f"{measure.name}.{statistic}" for measure in MEASURES.values() for statistic in measure.quotients}
     declared = set(metric_names()) - divided
     return made.loc[(made["measure"] + "." + made["statistic"]).isin(declared), COLUMNS]
+
+
+def as_phase_rows(measure: str, values: Mapping[str, float | None], count: int | None) -> pd.DataFrame:
+    """Return the statistics ``values`` of a measure, of the whole run, as rows of ``phases``."""
+    rows = [(WHOLE_RUN, measure, statistic, value, count) for statistic, value in values.items()]
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"value": "float64"})
 
 
 def _find_silent(figures: pd.DataFrame, axis: TimeAxis) -> pd.DataFrame:

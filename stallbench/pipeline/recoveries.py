@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from stallbench.measures import WHOLE_RUN
-from stallbench.pipeline.frames import constant, one_row
+from stallbench.pipeline.jobs_by_time import JobsByTime
 from stallbench.pipeline.phases import COLUMNS
 from stallbench.pipeline.time_axis import Interval, TimeAxis
-from stallbench.records.nanoseconds import NEVER_NS, NS_PER_S
+from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 
 OF_BASELINE = 0.9
@@ -80,6 +77,14 @@ def list_ended_faults(record: RunRecord, axis: TimeAxis) -> list[EndedFault]:
     return ended
 
 
+def list_moments(faults: Sequence[EndedFault]) -> list[int]:
+    """Return every moment at which something may begin or cease to count for a fault, in order: between two of them everything counts for the same faults."""
+    held_ns = _HELD_BEFORE_S * NS_PER_S
+    return sorted(
+        {moment for fault in faults for moment in (fault.start_ns - held_ns, fault.start_ns, fault.end_ns, fault.until_ns)}
+    )
+
+
 def _list_changes(record: RunRecord, name: str) -> list[tuple[int, str]]:
     """Return when each fault other than ``name`` began and ended, with the words for it."""
     return [
@@ -96,11 +101,8 @@ def make_recoveries(
     record: RunRecord,
     axis: TimeAxis,
     *,
-    jobs: DataFrame,
+    by_time: JobsByTime,
     windows: pd.DataFrame,
-    changes: pd.DataFrame,
-    second_completions: DataFrame | None,
-    re_executions: DataFrame | None,
 ) -> pd.DataFrame:
     """Return a row for each of ``faults``.
 
@@ -113,14 +115,14 @@ def make_recoveries(
     ``since_end_*_s`` has it all the same. ``lost``, ``re_completed`` (jobs that were completed a second time), ``re_executed`` (executions
     of jobs that had been executed before), ``errors``: until the next fault began.
 
-    ``changes``: of the jobs by second (`job_changes.count_changes`). ``second_completions`` and ``re_executions`` are none if the run has none.
+    ``by_time``: counted between `list_moments`.
     """
     baseline = _find_baseline(record, axis)
-    seconds = _make_seconds(windows, changes)
+    seconds = _make_seconds(windows, by_time.changes)
     since_ns = seconds.index.to_numpy(dtype="int64") * NS_PER_S + axis.start_ns
     middle_ns = since_ns + NS_PER_S // 2
     usual = seconds[(middle_ns >= baseline.start_ns) & (middle_ns < baseline.end_ns)] if baseline else seconds.iloc[:0]
-    spans = count_by_span(jobs, second_completions, re_executions, faults).toPandas()
+    spans = by_time.spans
     rows = []
     for fault in faults:
         end_s = (fault.end_ns - axis.start_ns) / NS_PER_S
@@ -209,33 +211,6 @@ def _find_recovery(seconds: pd.DataFrame, usual: pd.DataFrame, end_s: float) -> 
         "to_rate": max(0.0, float(at_rate[0] - end_s)) if len(at_rate) else None,
         "to_empty_backlog": max(0.0, float(empty[0] + 1 - end_s)) if len(empty) else None,
     }
-
-
-def count_by_span(
-    jobs: DataFrame, second_completions: DataFrame | None, re_executions: DataFrame | None, ended: Sequence[EndedFault]
-) -> DataFrame:
-    """Return ``what, from_ns, first_ns, times``: how often each thing happened in each span of time, and when first.
-
-    ``what``: ``completed`` and ``lost`` are jobs at their first completion and at their last trace, ``re_completed`` and ``re_executed`` later ones.
-    Every moment at which something may begin or cease to count for a fault divides the time, so in a span everything counts for the same faults.
-    """
-    held_ns = _HELD_BEFORE_S * NS_PER_S
-    moments = {moment for fault in ended for moment in (fault.start_ns - held_ns, fault.start_ns, fault.end_ns, fault.until_ns)}
-    between = [{"from_ns": from_ns, "to_ns": to_ns} for from_ns, to_ns in pairwise([*sorted(moments), NEVER_NS])]
-    spans = one_row(jobs.sparkSession).select(F.inline(constant(between, "array<struct<from_ns:long,to_ns:long>>")))
-    is_completed = F.col("first_completed_ns").isNotNull()
-    lost_ns = F.when(F.col("state") == "lost", F.coalesce("first_claimed_ns", "enqueued_ns"))
-    times = jobs.select(
-        F.when(is_completed, "completed").otherwise("lost").alias("what"), F.coalesce("first_completed_ns", lost_ns).alias("t_ns")
-    )
-    for what, found, t_ns in (("re_completed", second_completions, "t_ns"), ("re_executed", re_executions, "claimed_ns")):
-        if found is not None:
-            times = times.unionByName(found.select(F.lit(what).alias("what"), F.col(t_ns).alias("t_ns")))
-    return (
-        times.join(F.broadcast(spans), (F.col("t_ns") >= F.col("from_ns")) & (F.col("t_ns") < F.col("to_ns")))
-        .groupBy("what", "from_ns")
-        .agg(F.min("t_ns").alias("first_ns"), F.count("*").alias("times"))
-    )
 
 
 def _if_before_next_change(since_end_s: float | None, to: str, end_s: float, next_change_s: float | None) -> float | None:

@@ -6,11 +6,14 @@ the window, that is, when fewer than N earlier jobs are unclaimed. The article g
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from collections.abc import Mapping
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.failures import PipelineError
-from stallbench.pipeline.frames import as_phase_rows
+from stallbench.pipeline.phases import as_phase_rows
 from stallbench.pipeline.positions import add_position
 from stallbench.queues.queue import LARGEST_WINDOW
 from stallbench.records.events import Event
@@ -49,14 +52,17 @@ def make_rounds(
     return with_entry.groupBy(round_number.alias("round")).agg(F.count("*").alias("jobs"))
 
 
-def make_round_metrics(rounds: DataFrame) -> DataFrame:
+def observe_rounds(rounds: DataFrame, seen: Observation) -> DataFrame:
+    """Return ``rounds``, and let ``seen`` count what `make_round_metrics` needs while they are being written."""
+    total = F.sum(F.col("round") * F.col("jobs"))
+    return rounds.observe(seen, F.sum("jobs").alias("jobs"), total.alias("rounds"), F.max("round").alias("max"))
+
+
+def make_round_metrics(seen: Mapping[str, int | None]) -> pd.DataFrame:
     """Return the mean and the maximum as rows of ``phases``, of the whole run."""
-    figures = rounds.agg(
-        F.sum("jobs").alias("count"),
-        (F.sum(F.col("round") * F.col("jobs")) / F.sum("jobs")).alias("mean"),
-        F.max("round").alias("max"),
-    ).filter("count IS NOT NULL")
-    return as_phase_rows(figures, "claim_round", ("mean", "max"))
+    jobs, rounds = seen["jobs"], seen["rounds"]
+    values = {"mean": rounds / jobs, "max": seen["max"]} if jobs and rounds is not None else {}
+    return as_phase_rows("claim_round", values, jobs)
 
 
 def _latest(window: int) -> Column:

@@ -10,7 +10,7 @@ from stallbench.pipeline.time_axis import TimeAxis
 
 
 def make_stalls(windows: pd.DataFrame, changes: pd.DataFrame, axis: TimeAxis) -> pd.DataFrame:
-    """Return the metrics of ``stalled_s`` as rows of ``phases``, from the table of seconds and the jobs' changes (`job_changes.count_changes`).
+    """Return the metrics of ``stalled_s`` as rows of ``phases``, from the table of seconds and the jobs' changes (`jobs_by_time.JobsByTime`).
 
     A second is stalled if nothing was completed in it although jobs waited: the queue's depth, as last sampled before its end, was not 0, or
     a job that the schedule had wanted before it was not claimed in it either. The latter needs no sample, which a server that is stuck or

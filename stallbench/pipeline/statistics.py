@@ -11,12 +11,16 @@ The figures do not depend on how many machines share the work: whole numbers are
 
 from __future__ import annotations
 
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from stallbench.measures import MEASURES
-from stallbench.pipeline.measurements import measure_number
-from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.pipeline.frames import join_rows
+from stallbench.pipeline.time_axis import FIRST_INTERVAL, TimeAxis
 
 PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 AMOUNT = "amount"
@@ -25,26 +29,31 @@ STATISTICS = (*PERCENTILES, "max", "mean", AMOUNT, "first", "last", "min", "slop
 _BUCKETS_PER_E = 64
 """Values in one bucket differ by at most 1/64: more buckets take longer to count, fewer leave more values to sort."""
 _NS_PER_MS = 1_000_000
-
-
-def statistic_number(name: str) -> int:
-    """Return the number that ``statistic`` has instead of a name."""
-    return STATISTICS.index(name)
-
-
-def summarize_events(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return the figures of measurements of events, values in ms."""
-    summary = _find_buckets(_count_in_buckets(measurements, axis)).persist()
-    values_ns = {name: F.col(f"{name}_known") for name in PERCENTILES} | {
-        "max": F.col("max"),
-        "mean": F.col("sum").cast("double") / F.col("count"),
-    }
-    in_ms = [
-        F.struct(_number(name), (value_ns / _NS_PER_MS).alias("value"), F.col("count")) for name, value_ns in values_ns.items()
+_RANKS = pa.schema(
+    [
+        ("scope", pa.int32()),
+        ("measure", pa.int16()),
+        ("statistic", pa.int16()),
+        ("bucket", pa.int16()),
+        ("rank", pa.int64()),
+        ("count", pa.int64()),
     ]
-    amount = F.struct(_number(AMOUNT), F.col("weight").cast("double").alias("value"), F.col("weight").alias("count"))
-    known = summary.select("scope", "measure", F.inline(F.array(*in_ms, amount))).filter("value IS NOT NULL")
-    return known.unionByName(_sort_buckets(measurements, summary, axis))
+)
+
+
+def summarize_events(measurements: DataFrame, axis: TimeAxis) -> pd.DataFrame:
+    """Return the figures of measurements of events, values in ms. Spark is asked twice: for the counts, and for what they do not show."""
+    summary = _collect(_find_buckets(_count_in_buckets(measurements, axis)))
+    known = [
+        _as_figures(summary, name, summary[column] / _NS_PER_MS, summary["count"])
+        for name, column in ({name: f"{name}_known" for name in PERCENTILES} | {"max": "max", "mean": "mean"}).items()
+    ]
+    known.append(_as_figures(summary, AMOUNT, summary["weight"], summary["weight"]))
+    if len(ranks := _list_ranks(summary)):
+        of_events = _collect(_sort_buckets(measurements, ranks, axis))
+        known.append(_as_figures(of_events, of_events["statistic"], of_events["value_ns"] / _NS_PER_MS, of_events["count"]))
+    figures = join_rows(known)
+    return figures.assign(measure=figures["measure"].map(dict(enumerate(MEASURES))))
 
 
 def _count_in_buckets(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
@@ -79,7 +88,7 @@ def _count_in_buckets(measurements: DataFrame, axis: TimeAxis) -> DataFrame:
 
 
 def _find_buckets(counted: DataFrame) -> DataFrame:
-    """Return a row for each scope and measure: ``weight, count, sum, max``, and of each percentile either its value or where it is.
+    """Return a row for each scope and measure: ``weight, count, mean, max`` (ns), and of each percentile either its value or where it is.
 
     ``<percentile>_known``: its value, where the counts show it. Otherwise ``<percentile>_bucket``, and ``<percentile>_rank`` in that bucket.
     """
@@ -90,7 +99,7 @@ def _find_buckets(counted: DataFrame) -> DataFrame:
     figures = [
         F.sum("weight").alias("weight"),
         F.sum("count").alias("count"),
-        F.sum("sum").alias("sum"),
+        (F.sum("sum").cast("double") / F.sum("count")).alias("mean"),
         F.max("max").alias("max"),
     ]
     before = F.col("up_to") - F.col("count")
@@ -108,43 +117,53 @@ def _find_buckets(counted: DataFrame) -> DataFrame:
     return ranked.groupBy("scope", "measure").agg(*figures)
 
 
-def _sort_buckets(measurements: DataFrame, summary: DataFrame, axis: TimeAxis) -> DataFrame:
-    """Return the figures of the percentiles whose value the counts do not show, from the values in their buckets."""
-    wanted = [
-        F.struct(_number(name), F.col(f"{name}_bucket").alias("bucket"), F.col(f"{name}_rank").alias("rank"))
-        for name in PERCENTILES
-    ]
-    ranks = summary.select("scope", "measure", "count", F.inline(F.array(*wanted))).filter(
-        F.col("bucket").isNotNull() & (~axis.is_second(F.col("scope")) | _is_shown_by_second())
-    )
+def _list_ranks(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return ``scope, measure, statistic, bucket, rank, count`` of each percentile whose value the counts do not show; of seconds, those that `windows` has."""
+    by_second = {(list(MEASURES).index(name), each) for name, measure in MEASURES.items() for each in measure.by_second}
+    found = []
+    for name in PERCENTILES:
+        ranks = summary[["scope", "measure", f"{name}_bucket", f"{name}_rank", "count"]].dropna()
+        is_shown = (ranks["scope"] >= FIRST_INTERVAL) | ranks["measure"].map(
+            lambda measure, name=name: (measure, name) in by_second
+        )
+        ranks = ranks[is_shown].set_axis(["scope", "measure", "bucket", "rank", "count"], axis=1)
+        found.append(ranks.assign(statistic=STATISTICS.index(name)))
+    return join_rows(found)
+
+
+def _sort_buckets(measurements: DataFrame, ranks: pd.DataFrame, axis: TimeAxis) -> DataFrame:
+    """Return ``scope, measure, statistic, value_ns, count`` of ``ranks``, from the values in their buckets."""
+    spark = measurements.sparkSession
+    wanted = spark.createDataFrame(pa.Table.from_pandas(ranks[_RANKS.names], _RANKS, preserve_index=False))
     values = measurements.filter("value_ns IS NOT NULL").select(
         F.explode(axis.scopes(F.col("t_ns"))).alias("scope"), "measure", _bucket().alias("bucket"), "value_ns"
     )
     in_bucket = Window.partitionBy("scope", "measure", "statistic").orderBy("value_ns")
     return (
-        values.join(F.broadcast(ranks), ["scope", "measure", "bucket"])
+        values.join(F.broadcast(wanted), ["scope", "measure", "bucket"])
         .withColumn("position", F.row_number().over(in_bucket))
         .filter(F.col("position") == F.col("rank"))
-        .select("scope", "measure", "statistic", (F.col("value_ns") / _NS_PER_MS).alias("value"), "count")
+        .select("scope", "measure", "statistic", "value_ns", "count")
     )
 
 
-def _is_shown_by_second() -> Column:
-    """Whether a row's statistic is one of those that the table ``windows`` has."""
-    shown = [
-        len(STATISTICS) * measure_number(name) + statistic_number(statistic)
-        for name, measure in MEASURES.items()
-        for statistic in measure.by_second
-        if statistic in PERCENTILES
-    ]
-    return (F.col("measure").cast("int") * len(STATISTICS) + F.col("statistic")).isin(shown)
+def _collect(frame: DataFrame) -> pd.DataFrame:
+    """Collect rows that grow with a run's length; whole numbers stay exact, even beside missing ones."""
+    types = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int64Dtype(), pa.int16(): pd.Int64Dtype()}
+    collected: pd.DataFrame = frame.toArrow().to_pandas(types_mapper=types.get)
+    return collected
+
+
+def _as_figures(
+    rows: pd.DataFrame, statistic: str | pd.Series[Any], value: pd.Series[Any], count: pd.Series[Any]
+) -> pd.DataFrame:
+    if not isinstance(statistic, str):
+        statistic = statistic.map(dict(enumerate(STATISTICS)))
+    figures = rows[["scope", "measure"]].astype("int64").assign(statistic=statistic, value=value.astype("Float64"), count=count)
+    return figures.dropna(subset=["value"]).astype({"value": "float64", "count": "int64"})
 
 
 def _bucket() -> Column:
     """The bucket of ``value_ns``: its logarithm in steps, which orders buckets as it orders values, below zero too."""
     value = F.col("value_ns")
     return F.floor(F.signum(value) * F.log1p(F.abs(value).cast("double")) * _BUCKETS_PER_E).cast("short")
-
-
-def _number(statistic: str) -> Column:
-    return F.lit(statistic_number(statistic)).alias("statistic")

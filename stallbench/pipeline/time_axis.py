@@ -102,22 +102,6 @@ class TimeAxis:
         """The scopes of the moments that have this second and this phase."""
         return F.array(second, phase_number + FIRST_INTERVAL, F.when(is_in_run, FIRST_INTERVAL + len(self.phases)))
 
-    def is_second(self, scope: Column) -> Column:
-        """Whether a scope is a second; if not, it is an interval."""
-        return scope < FIRST_INTERVAL
-
-    def interval_name(self, scope: Column) -> Column:
-        """Name of the interval that a scope is."""
-        return _get([interval.name for interval in self.intervals], "string", scope - FIRST_INTERVAL)
-
-    def interval_s(self, scope: Column) -> Column:
-        """Length of the interval that a scope is, in seconds; null if it has no length."""
-        return _get(
-            [interval.duration_s if interval.duration_s > 0 else None for interval in self.intervals],
-            "double",
-            scope - FIRST_INTERVAL,
-        )
-
 
 def _get(values: list[Any], kind: str, index: Column) -> Column:
     return F.get(constant(values, f"array<{kind}>"), index)

@@ -7,6 +7,7 @@ a FIFO queue, the earlier one was in the queue first; and a completion was reque
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ def find_preconditions(events: DataFrame) -> DataFrame:
     return found.filter("kind <> ''")
 
 
-def make_waiting(preconditions: DataFrame, events: DataFrame, jobs: DataFrame) -> DataFrame:
+def make_waiting(preconditions: DataFrame, events: DataFrame, jobs: DataFrame) -> list[dict[str, Any]]:
     """Return a row for each rule that jobs of the run were under: ``rule, jobs, claimed, broken, examples``."""
     claimed = preconditions.join(jobs.select("job_id", "first_claimed_ns"), "job_id")
     concerned = preconditions.select("job_id").unionByName(
@@ -38,7 +39,8 @@ def make_waiting(preconditions: DataFrame, events: DataFrame, jobs: DataFrame) -
         ),
         "not_before_blocker": _before_blocker(claimed, executions),
     }
-    return reduce(DataFrame.unionByName, (_count(rule, judged) for rule, judged in rules.items()))
+    counted = reduce(DataFrame.unionByName, (_count(rule, judged) for rule, judged in rules.items()))
+    return [row.asDict() for row in counted.collect()]
 
 
 def _find_executions(events: DataFrame) -> DataFrame:

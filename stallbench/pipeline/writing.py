@@ -42,12 +42,9 @@ class Writing:
         self._started.append(future)
         return future
 
-    def start_if(self, is_there: bool, name: str, make: Callable[[], DataFrame]) -> None:
-        """Write table ``name`` if the run has anything for it; otherwise write it empty."""
-        if is_there:
-            self.start(name, make)
-        else:
-            self.put(name)
+    def collect(self, name: str, make: Callable[[], Sequence[Mapping[str, object]] | pd.DataFrame]) -> None:
+        """Write table ``name`` from the few rows that ``make`` collects."""
+        self._started.append(self.pool.submit(lambda: self.put(name, make())))
 
     def put(self, name: str, rows: Sequence[Mapping[str, object]] | pd.DataFrame = ()) -> None:
         """Write table ``name`` from ``rows`` that are known without Spark: on this machine without it, elsewhere by its file system."""

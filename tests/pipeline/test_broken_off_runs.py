@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from stallbench.pipeline.conservation import make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.conservation import count_fates, make_conservation, may_have_missed_enqueues
 from stallbench.pipeline.failures import RunFolderError
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.paths import name_folder
@@ -124,9 +124,9 @@ def test_a_producer_that_died_or_had_an_error_may_have_left_an_enqueue_unrecorde
             run.raise_error("OperationalError in claim: gone", at_s=1.5, by="worker-1").garble("events/worker-1.csv", b"torn")
     parts = read_parts(run.write())
     may_miss = may_have_missed_enqueues(parts.records, parts.record)
-    conservation = make_conservation(parts.jobs, may_miss_enqueues=may_miss)
+    conservation = make_conservation(count_fates(parts.jobs), may_miss_enqueues=may_miss)
     origin = "unexpected" if mishap == "none" else "enqueue_unrecorded"
-    assert [row["jobs"] for row in conservation.filter(conservation.state == origin).collect()] == [1]
+    assert list(conservation.loc[conservation["state"] == origin, "jobs"]) == [1]
 
 
 @pytest.fixture(scope="module")

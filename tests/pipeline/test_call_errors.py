@@ -25,7 +25,7 @@ def faults_of(spark: SparkSession, read_parts: ReadParts) -> FaultsOf:
 
     def read(run: SyntheticRun) -> list[tuple[list[str], int]]:
         parts = read_parts(run.write(final_snapshot={}))
-        rows = make_errors(parts.records.events, parts.axis, parts.record).collect()
+        rows = make_errors(parts.records.events, parts.axis, parts.record)
         return sorted((list(row["faults"]), row["count"]) for row in rows)
 
     return read
@@ -66,7 +66,7 @@ def of_calls(read_parts: ReadParts, tmp_path_factory: pytest.TempPathFactory) ->
     for number, (at_s, took_ms, _) in enumerate(CALLS.values()):
         run.event(Event.ERROR, at_s=at_s, by=f"worker-{number}", took_ms=took_ms, detail=LOST)
     parts = read_parts(run.write(final_snapshot={}))
-    rows = make_errors(parts.records.events, parts.axis, parts.record).collect()
+    rows = make_errors(parts.records.events, parts.axis, parts.record)
     assert {row["count"] for row in rows} == {1}
     return {
         call: [list(row["faults"]) for row in rows if row["process"] == f"worker-{number}"] for number, call in enumerate(CALLS)
@@ -98,7 +98,7 @@ def test_an_error_outside_the_phases_has_the_phase_that_had_begun_last(
     run.record["phases"][1]["start_ns"] = at_ns(10.5)
     run.raise_error(LOST, at_s=at_s)
     parts = read_parts(run.write(final_snapshot={}))
-    (row,) = make_errors(parts.records.events, parts.axis, parts.record).collect()
+    (row,) = make_errors(parts.records.events, parts.axis, parts.record)
     assert (row["phase"], row["latest_phase"]) == (phase, latest_phase)
     assert row["faults"] == (["down-1"] if 0 <= at_s < 17 else [])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.pipeline.claim_growth import make_growth_metrics
+from stallbench.pipeline.claim_growth import count_parts, make_growth_metrics
 from tests.pipeline.conftest import ReadParts
 from tests.synthetic_run import SyntheticRun
 
@@ -38,8 +38,8 @@ def growth(read_parts: ReadParts, tmp_path: Path, request: pytest.FixtureRequest
 
     def compute(**story: float) -> dict[str, float]:
         parts = read_parts(run_of(tmp_path, backlog=CLAIMS, **story).write(final_snapshot={}))
-        rows = make_growth_metrics(parts.records.events, CLAIMS, request.param).collect()
-        return {row["statistic"]: row["value"] for row in rows}
+        metrics = make_growth_metrics(count_parts(parts.records.events, CLAIMS, request.param))
+        return dict(zip(metrics["statistic"], metrics["value"], strict=True))
 
     return compute
 

@@ -6,10 +6,11 @@ import math
 import random
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 
-from stallbench.pipeline.order import make_order, make_order_metrics
+from stallbench.pipeline.order import make_order, make_order_metrics, observe_order
 from stallbench.pipeline.positions import ROWS_PER_PARTITION, choose_partitions
 from tests.pipeline.conftest import ReadParts
 from tests.synthetic_run import SyntheticRun
@@ -28,6 +29,12 @@ def none_again(jobs: DataFrame) -> DataFrame:
 
 def histogram(order: DataFrame) -> dict[int, int]:
     return {row["diff"]: row["claims"] for row in order.collect()}
+
+
+def metrics_of(order: DataFrame, partitions: int = 1) -> pd.DataFrame:
+    seen = Observation()
+    observe_order(order, partitions, seen).collect()
+    return make_order_metrics(seen.get)
 
 
 def test_the_example_of_the_source(read_parts: ReadParts, tmp_path: Path) -> None:
@@ -60,9 +67,9 @@ def test_an_execution_that_comes_late_moves_all_that_follow(spark: SparkSession)
 
 def test_the_metrics_of_the_order_are_those_of_its_histogram(spark: SparkSession) -> None:
     order = spark.createDataFrame([(0, 90), (1, 9), (7, 1)], "diff long, claims long")
-    figures = {row["statistic"]: row["value"] for row in make_order_metrics(order).collect()}
-    assert figures == {"mean": 0.16, "p99": 1, "max": 7}
-    assert make_order_metrics(order.filter("diff > 7")).count() == 0, "without claims nothing is known"
+    figures = metrics_of(order)
+    assert dict(zip(figures["statistic"], figures["value"], strict=True)) == {"mean": 0.16, "p99": 1, "max": 7}
+    assert metrics_of(order.filter("diff > 7")).empty, "without claims nothing is known"
 
 
 @pytest.mark.parametrize("partitions", [1, pytest.param(2, marks=pytest.mark.long), 7])
@@ -73,7 +80,7 @@ def test_the_metrics_do_not_depend_on_the_number_of_partitions(spark: SparkSessi
     claims = {diff * 3: draw.choice([1, 1, 1, 50]) for diff in draw.sample(range(rows), rows)}
     in_order = sorted(diff for diff, times in claims.items() for _ in range(times))
     order = spark.createDataFrame(list(claims.items()), "diff long, claims long").repartition(3)
-    (mean, p99, largest) = make_order_metrics(order, partitions).collect()
+    (mean, p99, largest) = metrics_of(order, partitions).to_dict("records")
     assert [mean["statistic"], p99["statistic"], largest["statistic"]] == ["mean", "p99", "max"]
     assert mean["value"] == pytest.approx(sum(in_order) / len(in_order))
     assert p99["value"] == in_order[math.ceil(0.99 * len(in_order)) - 1]
@@ -83,7 +90,7 @@ def test_the_metrics_do_not_depend_on_the_number_of_partitions(spark: SparkSessi
 
 def test_no_partition_has_the_whole_histogram_if_there_are_several(spark: SparkSession) -> None:
     order = spark.createDataFrame([(diff, 1) for diff in range(100)], "diff long, claims long")
-    plan = make_order_metrics(order, 3)._jdf.queryExecution().optimizedPlan().toString()
+    plan = observe_order(order, 3, Observation())._jdf.queryExecution().optimizedPlan().toString()
     windows = [line for line in plan.splitlines() if "Window" in line]
     assert windows
     assert all("[range_number" in line for line in windows), plan

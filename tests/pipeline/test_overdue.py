@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from stallbench.pipeline.jobs_by_time import count_jobs
 from stallbench.pipeline.overdue import make_overdue
 from stallbench.records.events import Event
 from stallbench.run.record import parse_record
@@ -42,7 +43,8 @@ def find(spark: SparkSession, read_parts: ReadParts) -> Find:
         if events not in read:
             read[events] = read_parts(folder)
         parts = replace(read[events], record=parse_record((folder / "run.json").read_text(), "run.json"))
-        table = make_overdue(spark, parts.records.events, parts.jobs, parts.record, parts.axis).collect()
+        by_time = count_jobs(parts.jobs, parts.axis)
+        table = make_overdue(by_time, parts.records.events, parts.jobs, parts.record, parts.axis)
         kinds = [(job, row["kind"]) for row in table for job in row["examples"]]
         assert len(dict(kinds)) == len(kinds), "a job is of one kind"
         assert all(row["jobs"] == len(row["examples"]) for row in table)

@@ -9,10 +9,10 @@ from collections import Counter
 from operator import itemgetter
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Observation, SparkSession
 
 from stallbench.pipeline.failures import PipelineError
-from stallbench.pipeline.rounds import make_round_metrics, make_rounds
+from stallbench.pipeline.rounds import make_round_metrics, make_rounds, observe_rounds
 from stallbench.queues.queue import LARGEST_WINDOW
 from stallbench.report.page import expected_round
 
@@ -111,4 +111,8 @@ def test_a_window_that_is_too_large_is_refused(spark: SparkSession) -> None:
 
 def test_the_metrics_are_those_of_the_histogram(spark: SparkSession) -> None:
     histogram = spark.createDataFrame([(1, 3), (2, 1)], "round long, jobs long")
-    assert {row["statistic"]: row["value"] for row in make_round_metrics(histogram).collect()} == {"mean": 1.25, "max": 2}
+    seen = Observation()
+    observe_rounds(histogram, seen).collect()
+    metrics = make_round_metrics(seen.get)
+    assert dict(zip(metrics["statistic"], metrics["value"], strict=True)) == {"mean": 1.25, "max": 2}
+    assert set(metrics["count"]) == {4}

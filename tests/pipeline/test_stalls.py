@@ -10,7 +10,7 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.job_changes import count_changes
+from stallbench.pipeline.jobs_by_time import count_jobs
 from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.time_axis import TimeAxis
 from stallbench.records.nanoseconds import NS_PER_S
@@ -20,6 +20,7 @@ AXIS = cast(
     SimpleNamespace(
         intervals=[SimpleNamespace(name=name) for name in ("warmup", "drain", "run")],
         second=lambda t_ns: F.floor(t_ns / NS_PER_S).cast("int"),
+        last_ns=10 * NS_PER_S,
     ),
 )
 
@@ -36,8 +37,9 @@ def stalled(
         for wanted_s, claimed_s, state in jobs
     ]
     columns = "intended_ns long, first_claimed_ns long, first_completed_ns long, state string"
-    changes = count_changes(spark.createDataFrame(of_jobs, columns), AXIS)
-    stalls = make_stalls(windows, changes, AXIS)
+    enqueued = ["intended_ns AS enqueue_began_ns", "intended_ns AS enqueued_ns", "first_claimed_ns AS first_claim_began_ns"]
+    complete = spark.createDataFrame(of_jobs, columns).selectExpr("*", *enqueued, "true AS enqueue_recorded")
+    stalls = make_stalls(windows, count_jobs(complete, AXIS).changes, AXIS)
     return {(phase, statistic): value for phase, statistic, value in stalls[["phase", "statistic", "value"]].to_numpy()}
 
 

@@ -29,7 +29,7 @@ def rules_of(read_parts: ReadParts) -> RulesOf:
     def rules_of(run: SyntheticRun) -> Rules:
         parts = read_parts(run.write(final_snapshot={}))
         events = parts.records.events
-        return {row["rule"]: row for row in make_waiting(find_preconditions(events), events, parts.jobs).collect()}
+        return {row["rule"]: row for row in make_waiting(find_preconditions(events), events, parts.jobs)}
 
     return rules_of
 

@@ -1,0 +1,83 @@
+"""What follows from the few rows that Spark counts, without Spark: jobs by their state and origin, and metrics of the whole run."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from stallbench.pipeline.claim_growth import make_growth_metrics
+from stallbench.pipeline.conservation import EXAMPLES, make_conservation, make_lost_metric
+from stallbench.pipeline.jobs_by_time import JobsByTime
+from stallbench.pipeline.order import make_order_metrics
+from stallbench.pipeline.rounds import make_round_metrics
+
+FATE = ["state", "enqueue_recorded", "enqueue_failed", "left_over", "held_after_completion", "jobs", "examples"]
+
+
+def fates(*rows: tuple[object, ...]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=FATE)
+
+
+def values_of(metrics: pd.DataFrame) -> dict[str, float]:
+    assert set(metrics["phase"]) <= {"run"}
+    return dict(zip(metrics["statistic"], metrics["value"], strict=True))
+
+
+def test_jobs_are_counted_for_their_state_and_for_their_origin() -> None:
+    many = list(range(100, 100 + EXAMPLES))
+    found = fates(
+        ("completed", True, False, False, False, 1_000, many),
+        ("completed", False, False, False, True, 2, [7, 300]),
+        ("queued", False, False, True, False, 3, [1, 2, 3]),
+        ("lost", False, True, False, False, 1, [4]),
+    )
+    rows = make_conservation(found, may_miss_enqueues=False, refused=5).set_index("state")
+    assert dict(rows["jobs"]) == {
+        "completed": 1_002,
+        "enqueued": 1_000,
+        "unexpected": 2,
+        "held_after_completion": 2,
+        "queued": 3,
+        "left_over": 3,
+        "lost": 1,
+        "enqueue_unrecorded": 1,
+        "refused": 5,
+    }
+    assert rows["examples"]["completed"] == [7, *many[:-1]], "the lowest ids of all"
+    assert rows["examples"]["refused"] == []
+    assert make_conservation(found, may_miss_enqueues=True).set_index("state")["jobs"]["enqueue_unrecorded"] == 3
+
+
+@pytest.mark.parametrize(
+    ("jobs", "lost"), [({"completed": 3}, [0]), ({"completed": 3, "lost": 2}, [2]), ({"lost": 2, "unknown": 1}, []), ({}, [])]
+)
+def test_lost_jobs_are_known_only_if_the_state_of_each_job_is(jobs: dict[str, int], lost: list[int]) -> None:
+    metrics = make_lost_metric(pd.DataFrame(list(jobs.items()), columns=["state", "jobs"]))
+    assert list(metrics["value"]) == list(metrics["count"]) == lost
+
+
+def test_metrics_of_order_and_rounds_follow_from_what_was_counted() -> None:
+    order = make_order_metrics({"claims": 100, "distance": 16, "p99": 1, "max": 7})
+    assert values_of(order) == {"mean": 0.16, "p99": 1, "max": 7}
+    assert make_order_metrics({"claims": None, "distance": None, "p99": None, "max": None}).empty
+    assert values_of(make_round_metrics({"jobs": 4, "rounds": 5, "max": 2})) == {"mean": 1.25, "max": 2}
+    assert make_round_metrics({"jobs": None, "rounds": None, "max": None}).empty
+
+
+def test_the_line_of_claim_times_goes_through_the_parts() -> None:
+    parts = pd.DataFrame({"ms": [2.0, 3.0, 4.0], "position": [5.5, 15.5, 25.5], "end": [10, 20, 30], "claims": [10, 10, 10]})
+    line = make_growth_metrics(parts)
+    assert values_of(line) == pytest.approx({"slope_us": 100, "first_ms": 1.55, "last_ms": 4.45, "times": 4.45 / 2, "r2": 1}), (
+        "the ratio has no smaller divisor than the quickest part"
+    )
+    assert set(line["count"]) == {30}
+    assert make_growth_metrics(parts[:2]).empty
+    assert values_of(make_growth_metrics(parts.assign(ms=2.0)))["slope_us"] == 0
+
+
+def test_counts_by_time_have_no_rows_without_jobs() -> None:
+    nothing = pd.DataFrame(columns=["what", "number", "times", "first_ns", "last_ns"])
+    by_time = JobsByTime.from_counts(nothing, [])
+    assert by_time.changes.empty
+    assert by_time.came.empty
+    assert by_time.spans.empty
