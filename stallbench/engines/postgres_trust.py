@@ -95,6 +95,47 @@ WHERE database = pg_catalog.current_database() AND pg_roles.oid IN (SELECT oid F
 """
 """Transactions of strangers that have written something, which nobody else sees yet: the sort, the user, and what names the transaction."""
 
+_CHANGES_SOMETHING = "privilege_type NOT IN ('SELECT', 'EXECUTE')"
+"""Of a right on a table or a sequence: who only reads it changes nothing, and has nothing executed. PostgreSQL gives everybody EXECUTE on functions anyway."""
+
+RIGHTS_BY_DEFAULT_OF_STRANGERS = f"""{_STRANGERS}, given (kind, schema, creator, grantee, rights) AS (
+  SELECT CASE defaclobjtype WHEN 'r' THEN 'TABLES' WHEN 'S' THEN 'SEQUENCES' WHEN 'n' THEN 'SCHEMAS' ELSE 'LARGE OBJECTS' END,
+    pg_catalog.quote_ident(nspname), pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(defaclrole)), grantee,
+    pg_catalog.string_agg(privilege_type, ', ' ORDER BY privilege_type)
+  FROM pg_catalog.pg_default_acl LEFT JOIN pg_catalog.pg_namespace ON pg_namespace.oid = defaclnamespace,
+    pg_catalog.aclexplode(defaclacl)
+  WHERE (defaclrole IN (SELECT oid FROM own_role) OR pg_catalog.pg_get_userbyid(defaclrole) = current_user)
+  AND defaclobjtype IN ('r', 'S', 'n', 'L') AND {_CHANGES_SOMETHING} AND NOT (defaclobjtype = 'n' AND privilege_type = 'USAGE')
+  GROUP BY defaclobjtype, nspname, defaclrole, grantee
+)
+SELECT kind, schema, creator, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END, rights,
+  pg_catalog.min(rolname::pg_catalog.text), pg_catalog.count(*)
+FROM given
+JOIN pg_catalog.pg_roles AS login ON rolcanlogin AND login.oid IN (SELECT oid FROM stranger)
+AND (grantee = 0 OR pg_catalog.pg_has_role(login.oid, grantee, 'MEMBER'))
+GROUP BY kind, schema, creator, grantee, rights
+ORDER BY kind DESC, schema, creator, 4
+"""
+"""Kinds of objects on which strangers would get rights that change something, by ``ALTER DEFAULT PRIVILEGES`` of the session's user or of a role of which
+that user is a member: the kind, the schema if it is said of one, who creates them, the role whose rights they are, the rights, the first stranger who has
+that role, and how many they are."""
+
+RIGHTS_OF_STRANGERS = f"""{_STRANGERS}, given (oid, grantee, rights) AS (
+  SELECT pg_class.oid, grantee, pg_catalog.string_agg(privilege_type, ', ' ORDER BY privilege_type)
+  FROM pg_catalog.pg_class, pg_catalog.aclexplode(relacl)
+  WHERE pg_class.oid >= 16384 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND {_CHANGES_SOMETHING} AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_depend WHERE classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND objid = pg_class.oid AND deptype = 'e')
+  GROUP BY pg_class.oid, grantee
+)
+SELECT given.oid::pg_catalog.regclass::pg_catalog.text, rights, pg_catalog.min(rolname::pg_catalog.text)
+FROM given
+JOIN pg_catalog.pg_roles AS login ON rolcanlogin AND login.oid IN (SELECT oid FROM stranger)
+AND (grantee = 0 OR pg_catalog.pg_has_role(login.oid, grantee, 'MEMBER'))
+GROUP BY given.oid, rights
+ORDER BY 1
+"""
+"""Tables, views and sequences of users on which strangers have rights that change something: its name, the rights, and the first of them."""
+
 _EXTENSION = f"""WITH RECURSIVE {TRUSTED_ROLES}, extension AS MATERIALIZED (
   SELECT oid, extnamespace, extowner, extversion FROM pg_catalog.pg_extension WHERE extname = %(name)s
 ), member (classid, objid) AS (

@@ -12,13 +12,19 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from stallbench.base.section import SettingValue
 from stallbench.engines.postgres import Connection
-from stallbench.engines.postgres_trust import OPEN_TRANSACTIONS_OF_STRANGERS, STRANGERS_WHO_MAY_CREATE
+from stallbench.engines.postgres_trust import (
+    OPEN_TRANSACTIONS_OF_STRANGERS,
+    RIGHTS_BY_DEFAULT_OF_STRANGERS,
+    RIGHTS_OF_STRANGERS,
+    STRANGERS_WHO_MAY_CREATE,
+)
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
 from stallbench.external.setting_values import normalize_postgres
+from stallbench.queues import Queue
 from stallbench.servers.postgres import read_changed_settings, setting_text
 from stallbench.sql_names import write_quoted
-from stallbench.visible_text import make_visible
+from stallbench.visible_text import make_visible, raw_of
 from stallbench.waiting import wait_until
 
 _IN_FORCE_S = 5.0
@@ -71,7 +77,16 @@ WHERE objid >= 16384 AND NOT EXISTS (
 
 _OWNERSHIP = """
 SELECT relkind = 'r' AND pg_catalog.pg_get_userbyid(relowner) = current_user AND NOT relhastriggers AND NOT relhasrules AND NOT relrowsecurity
+  AND NOT EXISTS (
+    SELECT FROM pg_catalog.aclexplode(relacl) WHERE grantee <> relowner
+    UNION ALL
+    SELECT FROM pg_catalog.pg_attribute, pg_catalog.aclexplode(attacl) WHERE attrelid = pg_class.oid AND grantee <> relowner)
 FROM pg_catalog.pg_class WHERE oid = pg_catalog.to_regclass(%s)
+"""
+_GRANTEES = """
+SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(grantee)) END
+FROM pg_catalog.pg_class, pg_catalog.aclexplode(relacl)
+WHERE pg_class.oid = pg_catalog.to_regclass(%s) AND grantee <> relowner
 """
 _OTHER_SESSIONS = """
 SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity
@@ -201,7 +216,10 @@ class PostgresAdapter(ServerAdapter):
             return find_objects(connection)
 
     def require_no_other_creators(self) -> None:
-        """Look who may create in the database or in its schema ``public``, and for transactions that may already have done so."""
+        """Look who may create in the database or in its schema ``public``, or would have rights on what is created there.
+
+        Also for transactions that may already have created something.
+        """
         where = f"database {self.endpoint.database} on {self.name}"
         found, remedies = [], []
         for kind, name, role, is_owner, first, count in self.execute(STRANGERS_WHO_MAY_CREATE):
@@ -216,6 +234,20 @@ class PostgresAdapter(ServerAdapter):
                 f"{where} is not the bench's alone: {', '.join(dict.fromkeys(found))}, and so could have the bench execute "
                 f"what they write; as the owner or a superuser: {' '.join(remedies)}"
             )
+        for kind, schema, creator, role, rights, first, count in self.execute(RIGHTS_BY_DEFAULT_OF_STRANGERS):
+            more = f" and {count - 1} more" if count > 1 else ""
+            found.append(
+                f"{make_visible(first, in_one_line=True)}{more} would get {rights} on the {kind.lower()} that the bench creates"
+            )
+            in_schema = f" IN SCHEMA {write_quoted(schema)}" if schema else ""
+            remedies.append(
+                f"ALTER DEFAULT PRIVILEGES FOR ROLE {write_quoted(creator)}{in_schema} REVOKE ALL ON {kind} FROM {write_quoted(role)};"
+            )
+        if found:
+            raise NotCarriedOutError(
+                f"{where} is not the bench's alone: {', '.join(dict.fromkeys(found))}, and so could have the bench execute a trigger of theirs, "
+                f"or change what is measured; as that role or a superuser, in this database: {' '.join(remedies)}"
+            )
         for what, role, which in self.execute(OPEN_TRANSACTIONS_OF_STRANGERS):
             raise NotCarriedOutError(
                 make_visible(
@@ -226,16 +258,38 @@ class PostgresAdapter(ServerAdapter):
             )
 
     def has_objects_table(self) -> bool:
-        """Whether it is an ordinary table of this user without triggers: whoever else could write into it would have the bench drop what it lists."""
+        """Whether it is an ordinary table of this user without triggers, on which nobody else has been granted anything.
+
+        Whoever else could write into it would have the bench drop what it lists.
+        """
         rows = self.execute(_OWNERSHIP, (self.objects_table,))
         if not rows:
             return False
         if rows != [(True,)]:
             raise NotCarriedOutError(
                 f"{self.objects_table} in database {self.endpoint.database} on {self.name} is not the bench's list of what it created: it is no "
-                f"plain table of user {self.endpoint.user}; the bench uses an empty database only; create one for it and name that"
+                f"plain table of user {self.endpoint.user}, or others may write into it; the bench uses an empty database only; create one for it and name that"
             )
         return True
+
+    def begin_list(self) -> None:
+        """Create it so that nobody else has rights on it, whatever is granted by default."""
+        with self._locked_in_time(), self._without_foreign_names() as connection:
+            connection.execute(f"CREATE TABLE {self.objects_table} (kind varchar(32) NOT NULL, name varchar(2000) NOT NULL)")
+            for (role,) in connection.execute(_GRANTEES, (self.objects_table,)).fetchall():
+                connection.execute(f"REVOKE ALL ON TABLE {self.objects_table} FROM {raw_of(role)}")
+
+    def install(self, queue: Queue[Any]) -> None:
+        """Raises `NotCarriedOutError` if others may change the tables that ``queue`` has created, or add a trigger to them."""
+        super().install(queue)
+        for name, rights, role in self.execute(RIGHTS_OF_STRANGERS):
+            raise NotCarriedOutError(
+                make_visible(
+                    f"{role} has {rights} on {name} in database {self.endpoint.database} on {self.name}, which the bench has created, and so could "
+                    f"have the bench execute a trigger, or change what is measured; default privileges or the queue's installation grant it: revoke it there",
+                    in_one_line=True,
+                )
+            )
 
     def name_object(self, kind: str, name: str) -> DatabaseObject:
         """Add the schema ``public``, and quote where PostgreSQL does."""
