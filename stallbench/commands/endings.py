@@ -48,8 +48,10 @@ def conclude_and_exit(
     """
     from stallbench.pipeline.process import make_tables
     from stallbench.report.meanwhile import shown_meanwhile
+    from stallbench.report.terminal import print_verdict
     from stallbench.run.conclusion import conclude, conclude_at
-    from stallbench.run.view import RunView, print_verdict
+    from stallbench.run.record import read_record
+    from stallbench.run.view import RunView
 
     spark = spark or SparkOptions()
     is_where_it_should_be = True
@@ -68,7 +70,7 @@ def conclude_and_exit(
             folder = move_to / folder.name if is_where_it_should_be else folder
     else:
         verdict = conclude_at(folder, spark)
-    print_verdict(verdict, shorten(folder / "report.html"))
+    print_verdict(verdict, read_record(folder / "run.json"), shorten(folder / "report.html"))
     if verdict.status != "completed":
         sys.exit(EXIT_INTERRUPTED if verdict.status == "aborted" else NotCarriedOutError.exit_code)
     if verdict.verdict != "pass":

@@ -55,6 +55,7 @@ class AlterTable(Fault[AlterTableOptions]):
     """
 
     kind = "alter_table"
+    meanwhile = "ALTER TABLE waited behind a long transaction"
     summary = "ALTER TABLE adds a column while a long transaction has read the jobs table, and claims and enqueues wait behind it"
     source = (
         "PostgreSQL's documentation of explicit locking; GoCardless, 'Zero-downtime Postgres migrations - the hard parts' (2015); "

@@ -60,6 +60,7 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
     """Autovacuum has no free worker for the queue."""
 
     kind = "autovacuum_starvation"
+    meanwhile = "other tables kept all autovacuum workers busy"
     summary = "large tables of another application keep all autovacuum workers busy"
     source = "PostgreSQL's documentation of the autovacuum daemon: several large tables may occupy all workers for a long time"
     targets = ("primary",)

@@ -34,6 +34,7 @@ class Burst(Fault[BurstOptions]):
     """One more producer."""
 
     kind = "burst"
+    meanwhile = "more jobs than usual were enqueued"
     summary = "one more producer enqueues jobs on top of the usual load: many at once, at a rate, or both"
     source = "campaigns, imports, a nightly job that enqueues one for each user; load beyond what workers can do"
     adds_load = True

@@ -82,6 +82,7 @@ class CrashAtPoint(Fault[CrashPointOptions]):
     """
 
     kind = "crash_point"
+    meanwhile = "{on} {were} stopped in the middle of an operation"
     summary = "kills workers, producers or the scheduler at a defined point, or pauses them there until their claims have expired"
     source = (
         "Alagappan et al., 'Correlated crash vulnerabilities' (2016); FoundationDB's and SQLite's crash tests; "

@@ -69,6 +69,7 @@ class Deploy(Fault[DeployOptions]):
     """
 
     kind = "deploy"
+    meanwhile = "a deployment replaced the workers"
     summary = "replaces the workers: SIGTERM, SIGKILL after a grace period, and a new process, after the old one or before it"
     source = (
         "Kubernetes, 'Pod Lifecycle' (termination of Pods, CrashLoopBackOff) and 'Deployments' (maxSurge, minReadySeconds); "

@@ -36,6 +36,7 @@ class Promote(Fault[PromoteOptions]):
     """
 
     kind = "promote"
+    meanwhile = "a replica took over from the primary server"
     passes_pooler = True
     summary = "the primary is killed and not restarted; this replica is promoted and takes over its address"
     source = "asynchronous replication; PostgreSQL's documentation of failover, GitHub's post-incident analysis of October 2018"

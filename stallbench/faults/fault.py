@@ -64,6 +64,8 @@ class Fault(ABC, Generic[OptionsT]):
     """Its name in scenarios."""
     summary: ClassVar[str]
     """One sentence on what it does."""
+    meanwhile: ClassVar[str] = "{kind} acted on {on}"
+    """What happens while it is active, to follow "while", for a reader who does not know the kind. ``{on}`` is what it acts on, ``{were}`` its verb."""
     source: ClassVar[str]
     """Where it has been reported."""
     targets: ClassVar[tuple[FaultTarget, ...]]

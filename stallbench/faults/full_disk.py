@@ -48,6 +48,7 @@ class FullDisk(Fault[FullDiskOptions]):
     """
 
     kind = "full_disk"
+    meanwhile = "the server's disk was full"
     summary = (
         "the disk of the server's WAL, or of the queue's tables, is full; it is over when the server accepts connections again"
     )

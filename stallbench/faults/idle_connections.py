@@ -85,6 +85,7 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
     """
 
     kind = "idle_connections"
+    meanwhile = "idle connections used up those of the server"
     summary = "opens idle connections: a given number, or all that the server allows and another whenever one becomes free"
     source = (
         "connection pools of other services, leaks, and scale-outs that reach max_connections: 'sorry, too many clients already'"

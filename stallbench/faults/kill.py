@@ -36,6 +36,7 @@ class Kill(Fault[KillOptions]):
     """
 
     kind = "kill"
+    meanwhile = "{on} {were} killed"
     summary = "kills a worker, a producer or the scheduler (SIGKILL), a named one or one drawn at random, once or repeatedly"
     source = "OOM killers, spot instances, orchestrators after their grace period; the Aerospike article"
     targets = ("worker", "producer", "scheduler")

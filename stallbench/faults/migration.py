@@ -76,6 +76,7 @@ class Migration(Fault[MigrationOptions]):
     """
 
     kind = "migration"
+    meanwhile = "a migration changed the jobs table"
     summary = (
         "adds an index and a filled column to the jobs table while workers run, in one transaction or in steps; "
         "the tables of a library are migrated by the library's own code"

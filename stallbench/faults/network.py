@@ -101,6 +101,7 @@ class Latency(Toxic[LatencyOptions]):
     """A slow network path to the server."""
 
     kind = toxic = "latency"
+    meanwhile = "every answer of {on} was delayed"
     summary = "every answer is delayed"
     explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = LatencyOptions
@@ -120,6 +121,7 @@ class Bandwidth(Toxic[BandwidthOptions]):
     """A narrow network path."""
 
     kind = toxic = "bandwidth"
+    meanwhile = "the network to {on} was slow"
     summary = "the bytes a second of each connection are limited"
     explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = BandwidthOptions
@@ -141,6 +143,7 @@ class SlowClose(Toxic[SlowCloseOptions]):
     """Closing a connection takes time."""
 
     kind = toxic = "slow_close"
+    meanwhile = "closed connections to {on} stayed open"
     summary = "a connection that one side has closed stays open for the other"
     options_type = SlowCloseOptions
 
@@ -170,6 +173,7 @@ class Timeout(Toxic[TimeoutOptions]):
     """A network partition: packets are dropped without notice. Toxiproxy closes the connections when it ends."""
 
     kind = toxic = "timeout"
+    meanwhile = "no data got through to {on}"
     combination = _CUTS
     summary = "no data gets through and no error is reported: a partition, as a firewall makes it"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
@@ -198,6 +202,7 @@ class ResetPeer(Toxic[ResetPeerOptions]):
     """Connections are reset."""
 
     kind = toxic = "reset_peer"
+    meanwhile = "connections to {on} were reset"
     combination = _CUTS
     summary = "every connection is reset (TCP RST), open ones and new ones"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
@@ -220,6 +225,7 @@ class Slicer(Toxic[SlicerOptions]):
     """Small packets."""
 
     kind = toxic = "slicer"
+    meanwhile = "data of {on} arrived in small slices"
     summary = "data arrives in small slices with pauses between them"
     explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     options_type = SlicerOptions
@@ -243,6 +249,7 @@ class LimitData(Toxic[LimitDataOptions]):
     """Connections that are closed after a number of bytes."""
 
     kind = toxic = "limit_data"
+    meanwhile = "connections to {on} were cut"
     summary = "a connection is closed when it has carried a number of bytes"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     options_type = LimitDataOptions
@@ -256,6 +263,7 @@ class Down(Fault[FaultOptions]):
     """The network path is closed."""
 
     kind = "down"
+    meanwhile = "connections to {on} were refused"
     combination = _CUTS
     summary = "connections are closed and new ones refused: the port refuses connections; the server keeps running"
     source = _SOURCE

@@ -28,6 +28,7 @@ class NotifyTrigger(Fault[FaultOptions]):
     """Every enqueue sends a notification."""
 
     kind = "notify_trigger"
+    meanwhile = "each enqueue sent a NOTIFY"
     summary = "a trigger on the queue's table sends a NOTIFY for each enqueue, so that enqueues commit one after the other"
     source = "recall.ai, 'Postgres LISTEN/NOTIFY does not scale' (2025); the lock is in PreCommit_Notify of PostgreSQL's async.c"
     targets = ("primary",)

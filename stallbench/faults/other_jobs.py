@@ -28,6 +28,7 @@ class OtherJobs(Fault[OtherJobsOptions]):
     """Most jobs in the table are not for the queue's workers."""
 
     kind = "other_jobs"
+    meanwhile = "the table had many jobs of other queues"
     summary = "adds many jobs to the queue's table that its workers must not claim, and removes them at its end"
     source = "PgQueuer issue 667 (864 000 jobs), GoodJob issue 1790 (100 000) and pull request 1645 (70 000 due later), pg-boss issue 418"
     targets = ("primary",)

@@ -133,6 +133,7 @@ class Crash(Outage):
     """The server is killed while it serves clients."""
 
     kind = "crash"
+    meanwhile = "{on} {were} down after a crash"
     combination = _ENDS_SERVER
     summary = "the server is killed with all its processes (SIGKILL), and started again on its data after a while"
     source = "out-of-memory killers, kernel panics, power failures; Que's session locks, which exist only in the server's memory"
@@ -154,6 +155,7 @@ class Restart(Outage):
     """A planned restart: a setting that needs one, a minor upgrade."""
 
     kind = "restart"
+    meanwhile = "{on} {were} restarted"
     combination = _ENDS_SERVER
     summary = "the server is stopped cleanly, which ends all sessions, and started again"
     source = "minor upgrades and settings that need a restart; PostgreSQL's fast shutdown"

@@ -28,6 +28,7 @@ class Pause(Fault[PauseOptions]):
     """A worker that is resumed after its reservation has expired completes a job that another worker has claimed meanwhile."""
 
     kind = "pause"
+    meanwhile = "{on} {were} suspended"
     summary = "suspends workers or producers (SIGSTOP), and resumes them at its end (SIGCONT)"
     source = "long garbage collections, frozen containers, live migration; Kleppmann, 'How to do distributed locking' (2016)"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.LOCK_TIMEOUT})

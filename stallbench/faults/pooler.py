@@ -27,6 +27,7 @@ class Pooler(Fault[PoolerOptions]):
     """
 
     kind = "pooler"
+    meanwhile = "clients shared a few connections through pgbouncer"
     summary = "clients reach the server through pgbouncer, which shares a few server connections among them, for each transaction or each session"
     source = "pgbouncer's documentation: features, 'SQL feature map for pooling modes'"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.SESSION_STATE_LOST})

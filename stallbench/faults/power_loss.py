@@ -20,6 +20,7 @@ class PowerLoss(Outage):
     """The server is killed, and data that it had not synced are lost. After a `Crash` they are not lost, because the kernel still writes them."""
 
     kind = "power_loss"
+    meanwhile = "{on} lost its power"
     summary = (
         "the server is killed with all its processes, the data that it wrote but did not sync are dropped, and it is started again "
         "on what is left"

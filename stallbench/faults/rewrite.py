@@ -104,6 +104,7 @@ class VacuumFull(Rewrite):
     """``VACUUM FULL``: no other session can use the table until it is done."""
 
     kind = "vacuum_full"
+    meanwhile = "VACUUM FULL locked the jobs table"
     summary = "VACUUM FULL rewrites the jobs table; no session can use the table meanwhile"
     source = "PostgreSQL's documentation of VACUUM; usually the first attempt against a bloated jobs table"
 
@@ -122,6 +123,7 @@ class Reindex(Rewrite):
     """``REINDEX TABLE``."""
 
     kind = "reindex"
+    meanwhile = "REINDEX locked the jobs table"
     summary = "REINDEX rebuilds the indexes of the jobs table"
     source = "PostgreSQL's documentation of REINDEX and its CONCURRENTLY"
     options_type = ReindexOptions

@@ -42,6 +42,7 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
     """The operation in progress is rolled back, and the client does not know whether it was committed."""
 
     kind = "terminate_backends"
+    meanwhile = "the server ended connections of clients"
     summary = "ends connections of clients on the server, one at a time at an interval (pg_terminate_backend, KILL)"
     source = "administrators and watchdogs that end sessions, fail-overs of managed databases, idle timeouts"
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})

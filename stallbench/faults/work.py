@@ -65,6 +65,7 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
     """The job kills every worker that executes it, and the queue offers it to the next one. After the fault, it can be executed like any other."""
 
     kind = "poison_jobs"
+    meanwhile = "jobs killed every worker that executed them"
     summary = "enqueues jobs that kill every worker that executes them, until the fault ends; a supervisor replaces the workers"
     source = "jobs that overflow the stack or exceed the memory limit; Amazon SQS's dead-letter queues and their maxReceiveCount"
     options_type = PoisonJobsOptions
@@ -103,6 +104,7 @@ class FailingJobs(WorkFault[FailingJobsOptions]):
     """A dependency of the jobs, such as a payment provider, is down: each execution takes its usual time and fails, and the job is released."""
 
     kind = "failing_jobs"
+    meanwhile = "executions of jobs failed"
     combination = replace(_NEEDS_WORKERS, options={"share": 0.3})
     summary = "executions fail, all or a share of them; the queue offers the jobs again according to its own policy"
     source = "'Timeouts, retries and backoff with jitter', Amazon Builders' Library; outages of third parties"
@@ -125,6 +127,7 @@ class LongJobs(WorkFault[LongJobsOptions]):
     """A job that takes longer than its reservation is offered to another worker while the first still executes it."""
 
     kind = "long_jobs"
+    meanwhile = "executions of jobs took longer"
     combination = replace(_NEEDS_WORKERS, options={"takes": "500ms", "share": 0.05})
     summary = "executions take longer than they should, all or a share of them"
     source = "Laravel's documentation of queues: retry_after and timeout; visibility timeouts of Amazon SQS"

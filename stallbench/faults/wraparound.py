@@ -47,6 +47,7 @@ class Wraparound(Fault[WraparoundOptions]):
     """
 
     kind = "wraparound"
+    meanwhile = "transaction ids ran out"
     summary = "an abandoned slot holds back the catalogs' horizon until transaction ids run out; over when it is dropped and all databases are frozen"
     source = "PostgreSQL's documentation, Preventing Transaction ID Wraparound Failures; mediacloud/backend pull request 786"
     explains_errors = frozenset({ErrorKind.LIMIT_REACHED})

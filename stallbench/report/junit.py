@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from stallbench.report.outcome_text import describe_run
 from stallbench.storage.address import AnyPath
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
@@ -15,12 +16,20 @@ _MARKS = {"fail": Failure, "unknown": Error, "info": Skipped}
 
 
 def write_junit(path: AnyPath, run: RunTables, verdict: Verdict) -> None:
-    """Write a run's verdict to ``path``: one case per finding, and one more, an error, for a run that did not complete."""
+    """Write a run's verdict to ``path``: one case with the outcome and the verdict, one per finding, and one more, an error, for a run that did not
+    complete. The outcome is also a property of the suite, because a case that passes has no message.
+    """
     suite = TestSuite(make_visible(f"stallbench.{run.record.scenario.name}"))
+    if not run.record.is_observation:
+        outcome = describe_run(run.record, verdict)
+        suite.add_testcase(make_case("what happened to the queue", f"{run.record.id}.outcome", verdict.verdict, outcome))
+        suite.add_property("outcome", make_visible(outcome))
     for finding in verdict.findings:
         suite.add_testcase(make_case(finding.subject, f"{run.record.id}.{finding.check}", finding.result, finding.reason))
     if verdict.status != "completed":
-        suite.add_testcase(make_case("the run completes", f"{run.record.id}.status", "unknown", verdict.reason))
+        suite.add_testcase(
+            make_case("the run completes", f"{run.record.id}.status", "unknown", describe_run(run.record, verdict))
+        )
     write_suites(path, [suite])
 
 

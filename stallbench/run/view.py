@@ -126,16 +126,6 @@ _COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright
 """By result of a check, on the terminal."""
 
 
-def print_verdict(verdict: Verdict, report: str) -> None:
-    """Print all findings, the verdict with its reason, the attribution, and the path of the report."""
-    console = print_findings(verdict)
-    console.print(escape(verdict.attribution.sentence))
-    if verdict.attribution.sentence.startswith("From "):
-        # The times at the beginning of the lines above count from the start of the command.
-        console.print("(seconds since the first phase began, as in the report)")
-    console.print(f"report: {report}")
-
-
 def print_findings(verdict: Verdict) -> Console:
     """Print all findings and the verdict with its reason; returns where."""
     console = VisibleConsole(highlight=False, soft_wrap=True)

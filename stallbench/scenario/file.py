@@ -27,6 +27,7 @@ __all__ = [
     "find_scenario",
     "find_scenarios",
     "is_scenario_name",
+    "read_mitigations",
     "read_scenario",
     "read_variants",
 ]
@@ -84,6 +85,18 @@ def read_variants(path: Path) -> dict[str, str]:
     if issues := _find_variants_issues(variants):
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     return {name: str(overlay.get("summary", "")) for name, overlay in variants.items()}
+
+
+def read_mitigations(path: Path) -> dict[str, bool]:
+    """Return the variants of a file that are meant to mitigate its problem, and whether each replaces or changes the queue.
+
+    Raises `ScenarioError` as `read_variants` does.
+    """
+    shown = show_path(path, PROJECT)
+    variants = read_toml(path, shown).get("variants", {})
+    if issues := _find_variants_issues(variants):
+        raise ScenarioError([f"{shown}: {issue}" for issue in issues])
+    return {name: "queue" in overlay for name, overlay in variants.items() if "mitigation" in overlay}
 
 
 def _make_overlays(variants: Mapping[str, Any]) -> dict[str, Overlay]:

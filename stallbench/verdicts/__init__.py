@@ -12,9 +12,10 @@ from stallbench.discovery import PluginGroup, discover
 from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.attribution import attribute
 from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.outcome import Outcome
 from stallbench.verdicts.verdict import Verdict, decide
 
-__all__ = ["Check", "Finding", "RunTables", "Verdict", "find_checks", "judge"]
+__all__ = ["Check", "Finding", "Outcome", "RunTables", "Verdict", "find_checks", "judge"]
 
 
 @cache
@@ -34,6 +35,17 @@ def judge(tables: RunTables) -> Verdict:
             findings += check().judge(tables)
         except Exception as error:  # noqa: BLE001 - an exception makes this check unknown, and the others still run
             findings.append(check().unknown(check.name, f"the check raised {type(error).__name__}: {error}"))
-    verdict = decide(tables.record, findings, attribute(tables))
+    outcome, no_outcome = _find_outcome(tables)
+    verdict = decide(tables.record, findings, attribute(tables), outcome, no_outcome)
     replace_file(tables.folder / "verdict.json", json.dumps(verdict.as_json(), indent=1))
     return verdict
+
+
+def _find_outcome(tables: RunTables) -> tuple[Outcome | None, str]:
+    """Return the outcome, or why there is none; a run whose tables are damaged still gets a verdict."""
+    if tables.record.is_observation:
+        return None, "a server was only observed"
+    try:
+        return tables.outcome, ""
+    except Exception as error:  # noqa: BLE001 - as of a check: the reason is shown, and the rest is still judged
+        return None, f"reading the tables raised {type(error).__name__}: {error}"

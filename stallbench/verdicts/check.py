@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -21,6 +21,9 @@ from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord, read_record
 from stallbench.storage.address import AnyPath
 from stallbench.storage.private import require_plain
+
+if TYPE_CHECKING:
+    from stallbench.verdicts.outcome import Outcome
 
 Result = Literal["pass", "fail", "unknown", "info"]
 """``unknown``: the data that the check needs are missing. ``info``: the check does not apply to this run; it neither passes nor fails."""
@@ -88,6 +91,13 @@ class RunTables:
         if name not in self._tables:
             self._tables[name] = read_table(self.folder, name)
         return self._tables[name]
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What happened to the queue (`stallbench.verdicts.outcome.find_outcome`)."""
+        from stallbench.verdicts.outcome import find_outcome  # which reads these tables
+
+        return find_outcome(self)
 
     def batches(self, name: str, columns: list[str], where: pc.Expression | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a large table; see `stallbench.pipeline.large_tables.read_batches`."""

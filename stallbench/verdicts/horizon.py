@@ -34,6 +34,10 @@ class HolderStay:
     """The longrunner's name, else the application's, else the holder's own."""
     description: str
     server: str
+    kind: str
+    """``backend``, ``prepared``, ``slot`` or ``replica``."""
+    key: str
+    """The process id of a backend, the name of a slot, the global id of a prepared transaction."""
     from_s: float
     to_s: float
     age_s: float | None
@@ -107,6 +111,8 @@ def _read_stay(row: Mapping[Any, Any]) -> HolderStay:
         name=str(name),
         description=about,
         server=str(row["server"]),
+        kind=str(row["kind"]),
+        key=f"{row['pid']:.0f}" if row["kind"] == "backend" else str(row["holder"]),
         from_s=float(row["from_s"]),
         to_s=float(row["to_s"]),
         age_s=None if pd.isna(row["max_age_s"]) else float(row["max_age_s"]),

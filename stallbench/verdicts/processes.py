@@ -24,14 +24,15 @@ class ProcessEnds(Check):
         exited = [
             f"{process.name} ({_describe_end(process.exit_code)})"
             for process in run.record.processes
-            if process.role not in _NOT_JUDGED and _exited_unexpectedly(process, run.record)
+            if process.role not in _NOT_JUDGED and exited_unexpectedly(process, run.record)
         ]
         if exited:
             return [self.finding("fail", _SUBJECT, f"exited unexpectedly: {', '.join(exited)}")]
         return [self.finding("pass", _SUBJECT, "every process ended as intended")]
 
 
-def _exited_unexpectedly(process: ProcessRecord, record: RunRecord) -> bool:
+def exited_unexpectedly(process: ProcessRecord, record: RunRecord) -> bool:
+    """Whether a process ended although nobody asked it to, or not as one that was asked to."""
     if process.end_ns is None:
         return record.has_unrecorded_end(process)
     return process.intended == "running" or (process.intended == "stopped" and not process.ended_orderly)

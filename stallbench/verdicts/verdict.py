@@ -9,6 +9,10 @@ from typing import Literal
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding, Severity
+from stallbench.verdicts.outcome import Outcome
+
+FORMAT = 2
+"""Of ``verdict.json``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,23 +24,34 @@ class Verdict:
     """How the run ended: ``completed``, ``aborted``, ``failed``, ``running``."""
     verdict: Literal["pass", "fail", "unknown"]
     reason: str
+    outcome: Outcome | None = None
+    """What happened to the queue; none if a server was only observed, or if the tables cannot say it (`no_outcome`)."""
+    no_outcome: str = ""
     attribution: Attribution
     findings: tuple[Finding, ...]
 
     def as_json(self) -> dict[str, object]:
         """Return it for ``verdict.json``."""
         return {
-            "format": 1,
+            "format": FORMAT,
             "run": self.run,
             "status": self.status,
             "verdict": self.verdict,
             "reason": self.reason,
+            "outcome": self.outcome.as_json() if self.outcome else None,
+            "no_outcome": self.no_outcome,
             "attribution": self.attribution.as_json(),
             "findings": [finding.as_json() for finding in self.findings],
         }
 
 
-def decide(record: RunRecord, findings: Sequence[Finding], attribution: Attribution) -> Verdict:
+def decide(
+    record: RunRecord,
+    findings: Sequence[Finding],
+    attribution: Attribution,
+    outcome: Outcome | None = None,
+    no_outcome: str = "",
+) -> Verdict:
     """Return fail if a finding fails, else unknown if one is unknown, else pass. A run that did not complete never passes; info is ignored."""
     status = record.status
     failed = [finding for finding in findings if finding.result == "fail"]
@@ -49,6 +64,8 @@ def decide(record: RunRecord, findings: Sequence[Finding], attribution: Attribut
         status=status,
         verdict="fail" if failed else "unknown" if reasons else "pass",
         reason=_describe_worst(reasons) if reasons else _describe_pass(record),
+        outcome=outcome,
+        no_outcome=no_outcome,
         attribution=attribution,
         findings=tuple(findings),
     )
@@ -60,14 +77,18 @@ def _describe_worst(reasons: Sequence[tuple[Severity, str]]) -> str:
     return worst + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
 
 
-def _describe_pass(record: RunRecord) -> str:
-    expectations = record.scenario.expect
-    hold = {
+def describe_held(record: RunRecord) -> str:
+    """Return how many expectations hold, if all do."""
+    return {
         0: "there are no expectations, so nothing that was found was judged"
         if record.is_observation
         else "the scenario has no expectations",
         1: "the expectation holds",
-    }.get(len(expectations), f"all {len(expectations)} expectations hold")
+    }.get(len(record.scenario.expect), f"all {len(record.scenario.expect)} expectations hold")
+
+
+def _describe_pass(record: RunRecord) -> str:
+    hold, expectations = describe_held(record), record.scenario.expect
     if record.is_observation:
         return hold
     if any(one.limits("lost.count") or one.limits("re_completed.count") for one in expectations):

@@ -10,9 +10,9 @@ from threading import Event, Thread
 import pytest
 
 from stallbench.engines.database import Database
+from stallbench.engines.ending import statement_to_terminate
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation, Observer
-from stallbench.observe.postgres.sessions import statement_to_terminate
 from stallbench.observe.subject import Finding
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import MissingComponentError

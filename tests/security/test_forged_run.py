@@ -19,7 +19,7 @@ from stallbench import PROJECT
 from stallbench.cli import app
 from stallbench.report import make_report
 from stallbench.report.markdown import escape_markdown, format_code
-from stallbench.run.view import print_verdict
+from stallbench.report.terminal import print_verdict
 from stallbench.scenario.command import format_run_command
 from stallbench.scenario.file import read_scenario
 from stallbench.shell_command import format_shell_command
@@ -169,7 +169,7 @@ def make_pages(folder: Path, text: str) -> Page:
     run = make_run(folder, record, errors=errors)
     verdict = judge(run)
     page = Page(make_report(run, verdict).read_text())
-    print_verdict(verdict, text)
+    print_verdict(verdict, run.record, text)
     return page
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from stallbench.report.terminal import print_verdict
 from stallbench.run.record import parse_record
-from stallbench.run.view import print_verdict
 from stallbench.verdicts import Finding, RunTables, find_checks, judge
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Severity
@@ -48,7 +48,7 @@ def test_the_terminal_says_from_when_the_times_of_the_attribution_count(capsys: 
     record = parse_record(json.dumps(make_record()), "made up")
     said = {}
     for sentence in ("From 11 s to 65 s psql held the horizon.", "Nothing held the horizon for longer than a second."):
-        print_verdict(decide(record, [], Attribution(sentence=sentence, holders=(), trend=None)), "report.html")
+        print_verdict(decide(record, [], Attribution(sentence=sentence, holders=(), trend=None)), record, "report.html")
         said[sentence] = "(seconds since the first phase began, as in the report)" in capsys.readouterr().out.splitlines()
     assert list(said.values()) == [True, False]
 

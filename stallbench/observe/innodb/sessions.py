@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from stallbench.engines.ending import statement_to_kill
 from stallbench.observe.formatting import format_age, shorten_text
 from stallbench.observe.lock_waits import Session
 from stallbench.observe.subject import Remedy
@@ -131,11 +132,6 @@ def end_session(pid: int, session: InnoDBSessionDetails | None, *, advisory: str
             statement=statement_to_kill(pid), caution="closes its connection; it has no transaction, so no change is undone"
         )
     return Remedy(statement=statement_to_kill(pid), caution="rolls its transaction back and closes its connection")
-
-
-def statement_to_kill(pid: int) -> str:
-    """Return the statement that ends a session and rolls its transaction back."""
-    return f"KILL {pid};"
 
 
 def statement_to_cancel(pid: int) -> str:

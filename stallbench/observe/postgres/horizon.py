@@ -8,12 +8,13 @@ from typing import Any
 
 from stallbench.collectors.connections import APPLICATION_PREFIX
 from stallbench.collectors.horizon import SNAPSHOT, Holder, read_horizon
+from stallbench.engines.ending import statement_to_drop
 from stallbench.observe.formatting import format_age, format_count, format_plural, format_since
 from stallbench.observe.postgres.blocking import describe_session, end_head
 from stallbench.observe.postgres.dead_rows import OldestHolder
 from stallbench.observe.postgres.session import APPLICATION
 from stallbench.observe.postgres.sessions import SessionDetails, commit_without_standby, end_prepared, end_session, read_sessions
-from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots, statement_to_drop
+from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots
 from stallbench.observe.subject import HORIZON, Finding, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, MANY_XIDS, VERY_LONG_TRANSACTION_S, YOUNG_HOLDER_S
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from stallbench.engines.ending import statement_to_roll_back, statement_to_terminate
 from stallbench.observe.formatting import format_age, shorten_text
 from stallbench.observe.subject import Remedy
 from stallbench.sql_names import quote_text
@@ -213,16 +214,6 @@ def _describe_cancellation(session: SessionDetails) -> str:
 def statement_to_cancel(pid: int) -> str:
     """Return the statement that ends what a session executes, and leaves its connection."""
     return f"SELECT pg_cancel_backend({pid});"
-
-
-def statement_to_terminate(pid: int) -> str:
-    """Return the statement that ends a session and rolls its transaction back."""
-    return f"SELECT pg_terminate_backend({pid});"
-
-
-def statement_to_roll_back(gid: str) -> str:
-    """Return the statement that ends a prepared transaction."""
-    return f"ROLLBACK PREPARED {quote_text(gid).strip()};"
 
 
 def end_prepared(gid: str, *, commits: bool = False) -> Remedy:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from stallbench.engines.ending import statement_to_drop
 from stallbench.observe.formatting import format_age, format_bytes, format_count
 from stallbench.observe.subject import Finding, Severity
 from stallbench.observe.thresholds import MANY_XIDS
-from stallbench.sql_names import quote_text
 
 BRIEFLY_INACTIVE_S = 60.0
 """A replica or a subscriber that restarts is back by then."""
@@ -136,11 +136,6 @@ def judge_slot(slot: Slot, subject: str) -> Finding | None:
         statement=statement_to_drop(slot.name),
         caution=describe_loss_of_slot(is_logical=slot.kind == "logical"),
     )
-
-
-def statement_to_drop(slot: str) -> str:
-    """Return the statement that removes an inactive replication slot."""
-    return f"SELECT pg_drop_replication_slot({quote_text(slot).strip()});"
 
 
 def describe_loss_of_slot(*, is_logical: bool) -> str:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from stallbench.collectors.slru import read_lookups
+from stallbench.engines.ending import statement_to_terminate
 from stallbench.observe.formatting import capitalize_first, format_age, format_count
-from stallbench.observe.postgres.sessions import SessionDetails, read_sessions, statement_to_terminate
+from stallbench.observe.postgres.sessions import SessionDetails, read_sessions
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S
 

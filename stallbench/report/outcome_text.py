@@ -1,0 +1,248 @@
+"""The outcome and the verdict of a run in sentences, for readers who know none of the bench's terms: headline, summary, terminal, JUnit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stallbench.base.duration import format_duration
+from stallbench.engines.ending import statement_to_end
+from stallbench.faults import find_faults
+from stallbench.records.injections import InjectionRecord
+from stallbench.run.record import RunRecord
+from stallbench.scenario.command import argument_of, is_of_project
+from stallbench.scenario.file import ScenarioError, find_scenario, read_mitigations
+from stallbench.scenario.model import Scenario
+from stallbench.shell_command import format_shell_command
+from stallbench.verdicts import Outcome, Verdict
+from stallbench.verdicts.expectations import format_value
+from stallbench.verdicts.horizon import HolderStay
+from stallbench.verdicts.outcome import Jobs, PhaseOutcome, Recovery, Safety
+from stallbench.verdicts.verdict import describe_held
+
+_IDS = 5
+_VERDICTS = {"pass": "Reproduced", "fail": "Not reproduced", "unknown": "Not decided"}
+_MS_PER_S = 1000.0
+_SHOWN_MITIGATIONS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Who held the horizon, and the statement that ends it."""
+
+    sentence: str
+    statement: str
+    """Empty if the bench knows none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Help:
+    """What is meant against the problem of a scenario, and the command that tries it."""
+
+    sentence: str
+    command: str
+
+
+def describe_run(record: RunRecord, verdict: Verdict) -> str:
+    """Return what happened to the queue, in users' terms, and then the verdict: the headline."""
+    return " ".join(part for part in (describe_outcome(record, verdict), describe_verdict(record, verdict)) if part)
+
+
+def describe_outcome(record: RunRecord, verdict: Verdict) -> str:
+    """Return what happened to the queue; empty if a server was only observed."""
+    if record.is_observation:
+        return ""
+    if verdict.outcome is None:
+        return f"What happened to the queue is not known: {verdict.no_outcome}."
+    outcome = verdict.outcome
+    parts = [
+        _describe_phase(record, outcome.worst) if outcome.worst else "No fault was injected.",
+        *_describe_safety(record, outcome.safety),
+    ]
+    return " ".join([*parts, *_describe_exited(outcome)])
+
+
+def describe_verdict(record: RunRecord, verdict: Verdict) -> str:
+    """Return the verdict and its reason as a sentence."""
+    if verdict.status != "completed":
+        return f"Not completed: {verdict.reason}."
+    if record.is_observation or not record.scenario.expect:
+        word = {"pass": "Passed", "fail": "Failed", "unknown": "Not decided"}[verdict.verdict]
+    else:
+        word = _VERDICTS[verdict.verdict]
+    return f"{word}: {describe_held(record) if verdict.verdict == 'pass' else verdict.reason}."
+
+
+def _describe_phase(record: RunRecord, phase: PhaseOutcome) -> str:
+    what = _describe_effect(phase)
+    recovery = _describe_recovery(phase.recovery)
+    return f"While {describe_injections(record, phase)}, {what}{f'; {recovery}' if recovery else ''}."
+
+
+def describe_injections(record: RunRecord, phase: PhaseOutcome) -> str:
+    """Return what was wrong in a phase and for how long, to follow "while"."""
+    injections = [one for one in record.injections if one.name in phase.injections]
+    words = list(dict.fromkeys(_describe_injection(one) for one in injections))
+    happened = " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part) if words else "a fault was active"
+    lasted_s = phase.to_s - phase.from_s
+    return f"{happened} for {lasted_s:.0f} s" if 1 <= lasted_s < float("inf") else happened
+
+
+def _describe_injection(injection: InjectionRecord) -> str:
+    if injection.category == "fault":
+        fault = find_faults().get(injection.kind)
+        on = "the primary server" if injection.on == "primary" else injection.on.replace("replication-", "the replication to ")
+        words = fault.meanwhile if fault else "{kind} acted on {on}"
+        is_plural = injection.on in ("workers", "producers")
+        return words.format(on=on, were="were" if is_plural else "was", kind=injection.kind)
+    where = "" if injection.on == "primary" else f" on {injection.on}"
+    state = str(injection.evidence.get("state", ""))
+    match injection.evidence.get("kind"):
+        case "prepared":
+            return f"one prepared transaction was left open{where}"
+        case "slot":
+            return f"one replication slot was left behind{where}"
+        case _ if "idle" in state or state == "Sleep":
+            return f"one transaction was idle{where}"
+        case _:
+            return f"{injection.kind} kept a transaction open{where}"
+
+
+def _describe_effect(phase: PhaseOutcome) -> str:
+    if phase.effect == "unknown":
+        return f"it is not known how long jobs took: {phase.because}"
+    before, took = (None if value is None else _format_ms(value) for value in (phase.latency_before_ms, phase.latency_ms))
+    if phase.effect == "unaffected":
+        return f"jobs were done as quickly as before, 95 of 100 within {took} (before: {before})"
+    parts = []
+    if phase.effect == "stopped":
+        parts.append(f"no job was completed for {phase.stopped_s} s")
+    if took is not None and before is not None:
+        parts.append(f"95 of 100 jobs took up to {took} instead of {before}")
+    if phase.waiting is not None and phase.waiting > (phase.waiting_before or 0):
+        parts.append(f"{phase.waiting:,} {'piled up' if phase.effect == 'falling behind' else 'waited at most'}")
+    return " and ".join(part for part in (", ".join(parts[:-1]), parts[-1]) if part) if parts else phase.effect
+
+
+def _describe_recovery(recovery: Recovery) -> str:
+    match recovery.kind:
+        case "at once":
+            return "back to normal at once after it ended"
+        case "after":
+            return f"back to normal {recovery.seconds:.0f} s after it ended"
+        case "not in":
+            return f"not back to normal in the {recovery.seconds:.0f} s after it ended"
+        case "needs help":
+            return f"no job was completed in the {recovery.seconds:.0f} s after it ended, so it needs help"
+        case "unknown":
+            return f"whether it recovered is not known: {recovery.because}"
+        case _:
+            return ""
+
+
+def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
+    """Return sentences on lost, repeated and stranded jobs."""
+    parts = []
+    if safety.lost.count:
+        parts.append(f"{_count(safety.lost)} lost.")
+    if safety.repeated.count:
+        parts.append(f"{_count(safety.repeated)} executed again without a reason.")
+    if safety.stranded.count:
+        parts.append(f"{_count(safety.stranded)} stranded with a worker that had died.")
+    if not parts and not safety.unknown:
+        parts.append("Nothing lost, nothing repeated." if not safety.re_executed else "Nothing lost.")
+    elif not safety.lost.count and "lost" not in safety.unknown:
+        parts.append("Nothing lost.")
+    if safety.unknown:
+        parts.append(f"Not known: which jobs were {' or '.join(safety.unknown)}.")
+    if safety.rescued and safety.rescued_within_s is not None:
+        parts.append(
+            f"{safety.rescued:,} {'job' if safety.rescued == 1 else 'jobs'} of workers that died went to another one, "
+            f"after at most {safety.rescued_within_s:.1f} s."
+        )
+    elif safety.re_executed:
+        promise = str(record.queue.promise).replace("_", " ")
+        parts.append(f"{safety.re_executed:,} executed again, as {promise} allows.")
+    if safety.awaiting.count and "stranded" not in safety.unknown:
+        after = f"{format_duration(safety.rescue_s)} after its claim" if safety.rescue_s else "when its worker's connection ends"
+        parts.append(
+            f"{_count(safety.awaiting)} stranded with a worker that had died; the queue offers such a job again {after} (not seen)."
+        )
+    if safety.given_up:
+        parts.append(f"{safety.given_up:,} used all their attempts.")
+    return parts
+
+
+def _describe_exited(outcome: Outcome) -> list[str]:
+    if not outcome.exited:
+        return []
+    back = "" if outcome.gone else ", and came back"
+    return [f"{', '.join(outcome.exited[:_IDS])}{', ...' if len(outcome.exited) > _IDS else ''} exited unexpectedly{back}."]
+
+
+def find_ending(record: RunRecord, verdict: Verdict) -> Ending | None:
+    """Return who held the horizon in the worst phase and what ends it; none if nobody did, or if the queue was not affected."""
+    worst = verdict.outcome.worst if verdict.outcome else None
+    if worst is None or worst.effect in ("unaffected", "unknown"):
+        return None
+    stay = next((one for one in verdict.attribution.holders if one.from_s < worst.to_s and one.to_s > worst.from_s), None)
+    if stay is None:
+        return None
+    statement = statement_to_end(record.scenario.database.engine, stay.kind, stay.key)
+    return Ending(sentence=_describe_stay(stay), statement=statement)
+
+
+def _describe_stay(stay: HolderStay) -> str:
+    what = {
+        "backend": f"session {stay.key}",
+        "slot": f"replication slot {stay.key}",
+        "prepared": f"prepared transaction {stay.key}",
+    }
+    return (
+        f"Who did it: {stay.name} ({what.get(stay.kind, stay.key)} on {stay.server}) kept old rows from being removed "
+        f"from {max(0.0, stay.from_s):.0f} s to {stay.to_s:.0f} s."
+    )
+
+
+def find_help(record: RunRecord, verdict: Verdict) -> Help | None:
+    """Return which variants of the scenario are meant against its problem; none if there are none, or if the queue was not affected."""
+    worst = verdict.outcome.worst if verdict.outcome else None
+    if worst is None or worst.effect in ("unaffected", "unknown"):
+        return None
+    names = _list_mitigations(record.scenario)
+    if not names:
+        return None
+    file = argument_of(record.scenario.name, record.scenario.file)
+    queue = [word for change in record.scenario.changes if change.startswith("queue") for word in ("--set", change)]
+    more = f" and {len(names) - _SHOWN_MITIGATIONS} more" if len(names) > _SHOWN_MITIGATIONS else ""
+    sentence = f"What may help: {', '.join(names[:_SHOWN_MITIGATIONS])}{more}, compared by the command below"
+    measured = (
+        "; what was measured for each is in docs/mitigations.md"
+        if is_of_project(record.scenario.name, record.scenario.file)
+        else ""
+    )
+    of_queue = ["--variants", ",".join(("control", *names))] if queue else []
+    return Help(
+        sentence=f"{sentence}{measured}.",
+        command=format_shell_command(["stallbench", "compare", file, *of_queue, *queue]),
+    )
+
+
+def _list_mitigations(scenario: Scenario) -> Sequence[str]:
+    """Return the variants with a mitigation that this run's queue can use, other than the one that ran."""
+    named = scenario.name if is_of_project(scenario.name, scenario.file) else scenario.file
+    try:
+        found = read_mitigations(find_scenario(named))
+    except ScenarioError:  # the file of a run from elsewhere is not here, or has changed: then nothing is offered
+        return []
+    has_own_queue = any(change.startswith("queue") for change in scenario.changes)
+    return [name for name, changes_queue in found.items() if name != scenario.variant and not (has_own_queue and changes_queue)]
+
+
+def _count(jobs: Jobs) -> str:
+    ids = ", ".join([*jobs.examples[:_IDS], *(["..."] if jobs.count > _IDS else [])])
+    return f"{jobs.count:,} {'job' if jobs.count == 1 else 'jobs'}{f' ({ids})' if ids else ''}"
+
+
+def _format_ms(value: float) -> str:
+    return f"{value / _MS_PER_S:.1f} s" if value >= _MS_PER_S else f"{format_value(value)} ms"
