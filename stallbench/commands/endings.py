@@ -23,6 +23,9 @@ from stallbench.shell_command import format_shell_command
 from stallbench.storage.address import AnyPath
 from stallbench.visible_text import say
 
+_KEPT_TEXT_BYTES = 1000**3
+"""Event logs up to this size are kept by default: about 14 million events."""
+
 if TYPE_CHECKING:
     from upath import UPath
 
@@ -36,15 +39,16 @@ def conclude_and_exit(
     *,
     view: RunView | None = None,
     pipeline: KeptPipeline | None = None,
+    keep_text: bool | None = True,
     move_to: UPath | None = None,
     is_restored: bool = True,
 ) -> NoReturn:
     """Make the tables, verdict and report of a run, print its first facts before and the verdict after that, and exit with its code.
 
     ``spark``: which Spark makes the tables; if None, one on this machine. ``view``: of the run, if it has just ended. ``pipeline``: a process that
-    was started for its tables. ``move_to``: the address of the folder to which the run is then moved. If
-    that fails, the run stays where it is, and the exit code of a run that passed is that of `NotCarriedOutError`. So it is if something of the run stays
-    on external servers (``is_restored``), of which the run has said what and why.
+    was started for its tables. ``keep_text``: whether its event logs stay beside the sealed records; if None, their size decides. ``move_to``: the
+    address of the folder to which the run is then moved. If that fails, the run stays where it is, and the exit code of a run that passed is that of
+    `NotCarriedOutError`. So it is if something of the run stays on external servers (``is_restored``), of which the run has said what and why.
     """
     from stallbench.pipeline.process import make_tables
     from stallbench.report.meanwhile import shown_meanwhile
@@ -65,6 +69,7 @@ def conclude_and_exit(
 
         with view or RunView() as shown:
             verdict = conclude(RunFolder(folder), make_and_show)
+        _keep_or_remove_event_logs(folder, keep_text)
         if move_to is not None:
             is_where_it_should_be = move_run(folder, move_to)
             folder = move_to / folder.name if is_where_it_should_be else folder
@@ -76,6 +81,22 @@ def conclude_and_exit(
     if verdict.verdict != "pass":
         sys.exit(EXIT_FAIL)
     sys.exit(EXIT_PASS if is_where_it_should_be and is_restored else NotCarriedOutError.exit_code)
+
+
+def _keep_or_remove_event_logs(folder: Path, keep: bool | None) -> None:
+    """Remove the event logs of a run, if they are not to be kept, once the sealed records are found to hold every line; prints what was done."""
+    from stallbench.records.sealing import remove_event_logs
+
+    if keep is None:
+        keep = sum(log.stat().st_size for log in (folder / "events").glob("*.csv")) <= _KEPT_TEXT_BYTES
+    if keep:
+        return
+    try:
+        freed = remove_event_logs(folder)
+    except OSError as error:
+        say(f"the event logs are kept: {error.strerror or error}", to=sys.stderr)
+    else:
+        say(f"event logs of {freed / 1e6:,.1f} MB are removed: sealed/ holds every line of them (--keep-text keeps them)")
 
 
 def move_run(folder: Path, runs: UPath) -> bool:

@@ -87,6 +87,14 @@ def run(
             help="With external_processes = true: also the members of this group of the machine may take part. Default: only your own user.",
         ),
     ] = None,
+    keep_text: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-text/--no-keep-text",
+            help="Keep the event logs as text beside the sealed records, or remove those of which the sealed records hold every line. "
+            "Default: keep up to 1 GB.",
+        ),
+    ] = None,
     against: AgainstOption = None,
     tolerance: ToleranceOption = None,
     runs: RunsOrAddressOption = str(RUNS),
@@ -164,7 +172,9 @@ def run(
             view.say(
                 f"{'the external servers keep running' if external_servers else 'the servers are stopped'}; making the tables, verdict and report"
             )
-        conclude_and_exit(folder.path, view=view, pipeline=pipeline, move_to=store, is_restored=started.is_restored)
+        conclude_and_exit(
+            folder.path, view=view, pipeline=pipeline, keep_text=keep_text, move_to=store, is_restored=started.is_restored
+        )
 
 
 def _describe_kept(folder: RunFolder | None, *, to: str | None) -> str:

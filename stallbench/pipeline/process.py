@@ -114,7 +114,7 @@ class KeptPipeline:
 
         If it is not needed after all, it ends when Spark has started: an interrupt before that would leave Java behind.
         """
-        if SERVICE_VARIABLE not in os.environ and self._process is None and is_small(folder.path):
+        if not os.environ.get(SERVICE_VARIABLE) and self._process is None and is_small(folder.path):
             self._process = _start()
 
     def make_tables(self, folder: RunFolder) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from stallbench.errors import BadInputError
+from stallbench.records.layouts import EVENTS
+from stallbench.records.sealing import SEALED, find_sealed
 from stallbench.storage.address import address_errors, is_address, open_address
 
 EVENTS_PER_PARTITION = 500_000
 """Of a shuffle, if the run is large; as many are taken for granted if the size is unknown."""
 _SMALL_RUN_BYTES = 600 * 1024**2
 _BYTES_PER_EVENT = 80
+_TEXT_PER_SEALED = 2
 
 
 def is_small(run_folder: str | Path) -> bool:
@@ -28,9 +31,16 @@ def estimate_events(run_folder: str | Path) -> int:
 def _measure_events(run_folder: str | Path) -> int | None:
     if is_address(str(run_folder)):
         try:
-            events = open_address(str(run_folder)) / "events"
+            events = open_address(str(run_folder)) / EVENTS.kind
+            sealed = open_address(str(run_folder)) / SEALED / EVENTS.kind
         except (BadInputError, OSError):  # Spark reads more file systems; that of Hadoop needs its libraries here
             return None
         with address_errors(str(run_folder)):
-            return sum(int(found["size"]) for found in events.fs.find(events.path, detail=True).values())
+            text_bytes, sealed_bytes = (
+                sum(int(found["size"]) for found in folder.fs.find(folder.path, detail=True).values())
+                for folder in (events, sealed)
+            )
+            return max(text_bytes, sealed_bytes * _TEXT_PER_SEALED)  # the text of a large run is not kept
+    if (known := find_sealed(Path(run_folder))) is not None:
+        return sum(file.bytes for file in known.files if file.kind == EVENTS.kind)
     return sum(path.stat().st_size for path in Path(run_folder).glob("events/*.csv"))

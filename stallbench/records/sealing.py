@@ -6,6 +6,7 @@ after its end or by whoever first reads the folder of a killed one. It is sealed
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -37,11 +38,14 @@ from stallbench.records.layouts import (
     Layout,
 )
 from stallbench.records.reading import TORN_NAMED, Block, read_blocks, read_numbers
+from stallbench.storage.atomic_file import replace_file
 
 SEALED = "sealed"
 """The folder of sealed records, in the run's folder."""
 MANIFEST = "records.json"
 """What `SealedRecords` holds, in the folder of sealed records."""
+WITHOUT_TEXT = "without_text"
+"""The file that lists, one a line, the event logs that were removed because their sealed form holds every line."""
 _FORMAT = 1
 _NUMBERED = ("process_id", "event_id")
 """The columns of events that have numbers in place of names."""
@@ -122,10 +126,19 @@ class _Totals:
 
 
 def seal(run_folder: Path) -> SealedRecords:
-    """Seal the records of a run unless they are sealed already. Raises `OSError` if the folder cannot be written or the disk is full."""
+    """Seal the records of a run unless they are sealed already.
+
+    Raises `OSError` if the folder cannot be written or the disk is full, or if only the sealed form of some records is left and others have changed.
+    """
     with _alone(run_folder):
         if (sealed := find_sealed(run_folder)) is not None:
             return sealed
+        if removed := _read_removed(run_folder):
+            raise OSError(
+                errno.ESTALE,
+                f"{SEALED}/ has the only copy of {len(removed)} event logs, but its {MANIFEST} is damaged or another record file has "
+                "changed since; restore that file",
+            )
         partial_folder = run_folder / f".{SEALED}-{os.getpid()}"
         try:
             sealed = _write(run_folder, partial_folder)
@@ -145,7 +158,57 @@ def find_sealed(run_folder: Path) -> SealedRecords | None:
     if sealed is None:
         return None
     found = {layout.name_file(path.name): path.stat().st_size for layout, path in _list_text(run_folder)}
-    return sealed if found == {file.name: file.bytes for file in sealed.files} else None
+    gone = _read_removed(run_folder) - found.keys()
+    return sealed if found == {file.name: file.bytes for file in sealed.files if file.name not in gone} else None
+
+
+def remove_event_logs(run_folder: Path) -> int:
+    """Remove the event logs of a run whose records are sealed, after each was read again and found equal to its sealed form.
+
+    A log with a torn line stays, because the sealed form does not have it. Returns how many bytes were freed. Raises `OSError` if the records cannot be
+    sealed or read, or if a sealed form differs; then every log is still there.
+    """
+    sealed = seal(run_folder)
+    with _alone(run_folder):
+        logs = [
+            file
+            for file in sealed.files
+            if file.kind == EVENTS.kind and not file.torn_lines and (run_folder / file.name).exists()
+        ]
+        for file in logs:
+            if not _holds_every_line(run_folder, file):
+                raise OSError(errno.EIO, f"{sealed_file(file.name)} is not what {file.name} has")
+        names = sorted(_read_removed(run_folder) | {file.name for file in logs})
+        replace_file(run_folder / SEALED / WITHOUT_TEXT, "".join(f"{name}\n" for name in names))
+        for file in logs:
+            (run_folder / file.name).unlink()
+    return sum(file.bytes for file in logs)
+
+
+def _read_removed(run_folder: Path) -> set[str]:
+    try:
+        return set((run_folder / SEALED / WITHOUT_TEXT).read_text(errors="replace").splitlines())
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+
+
+def _holds_every_line(run_folder: Path, file: RecordFile) -> bool:
+    """Whether the sealed form of an event log has what its lines have. Both are read in the same parts, one after the other."""
+    columns = list(EVENTS.columns)
+    with (run_folder / file.name).open("rb") as text:
+        sealed = read_sealed(run_folder, file, columns)
+        for block in read_blocks(text, EVENTS):
+            part = next(sealed, None)
+            if part is None or not _as_plain(block.table).equals(_as_plain(part)):
+                return False
+    return next(sealed, None) is None
+
+
+def _as_plain(table: pa.Table) -> pa.Table:
+    """Return a table with its words as plain text."""
+    names = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+    plain = pa.schema([field.with_type(pa.string()) if field.name in names else field for field in table.schema])
+    return table.cast(plain).combine_chunks()
 
 
 def sealed_file(name: str) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 from stallbench.errors import BadInputError
 from stallbench.pipeline.process import make_tables, make_tables_at
 from stallbench.pipeline.spark_options import SparkOptions
+from stallbench.records.sealing import SEALED, WITHOUT_TEXT
 from stallbench.report import make_report
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import read_record
@@ -36,7 +37,8 @@ def conclude_at(folder: AnyPath, spark: SparkOptions) -> Verdict:
 
 
 def _conclude(folder: AnyPath, make_tables: Callable[[], None]) -> Verdict:
-    if (folder / "tables").is_dir() and not (folder / "events").is_dir():
+    is_without_records = not (folder / "events").is_dir() and not (folder / SEALED / WITHOUT_TEXT).is_file()
+    if is_without_records and (folder / "tables").is_dir():
         raise BadInputError(
             f"{folder}: its records were removed after its tables had been made; its report is {folder}/report.html"
         )

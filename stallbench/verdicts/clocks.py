@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stallbench.processes.record import ClockOffset, ProcessRecord
+from stallbench.records.sealing import sealed_file
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "clocks agree"
@@ -44,7 +45,7 @@ class Clocks(Check):
 def _has_recorded(run: RunTables, process: ProcessRecord) -> bool:
     """Whether the process recorded times. Not if it was killed while it joined, or if it is a longrunner, which has no event log."""
     log = run.folder / "events" / f"{process.name}.csv"
-    return log.exists() and log.stat().st_size > 0
+    return (log.exists() and log.stat().st_size > 0) or (run.folder / sealed_file(f"events/{process.name}.csv")).exists()
 
 
 def measure_ahead(there: ClockOffset, here: ClockOffset) -> tuple[int, int]:

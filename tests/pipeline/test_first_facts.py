@@ -8,6 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from stallbench.pipeline.tables import TABLES
+from stallbench.records.sealing import remove_event_logs
 from stallbench.run.first_facts import FirstFacts, read_first_facts
 from tests.pipeline.conftest import MakeTables, Tables
 from tests.synthetic_run import SyntheticRun
@@ -62,3 +64,17 @@ def test_the_first_facts_are_those_of_the_tables(prepare: object, tmp_path: Path
     assert facts.enqueued == jobs["enqueued"]
     assert facts.completed == jobs["completed"]
     assert facts.held == (tables("jobs")["state"].isin(["queued", "claimed"])).sum()
+
+
+def test_the_tables_of_a_run_are_the_same_without_its_event_logs(tmp_path: Path, make: MakeTables) -> None:
+    folder = sample_run(tmp_path / "run")
+    read = make(folder)
+    with_text = {name: read(name) for name in TABLES}
+    facts = read_first_facts(folder)
+    assert remove_event_logs(folder) > 0
+    shutil.rmtree(folder / "tables")
+    without = make(folder)
+    assert list((folder / "events").iterdir()) == []
+    for name, table in with_text.items():
+        pd.testing.assert_frame_equal(without(name), table)
+    assert read_first_facts(folder) == facts

@@ -12,7 +12,7 @@ import pytest
 from stallbench.records import reading, sealing
 from stallbench.records.layouts import EVENT_IDS, STATED_JOBS
 from stallbench.records.reading import read_events
-from stallbench.records.sealing import MANIFEST, SEALED, RecordFile, SealedRecords, find_sealed, seal
+from stallbench.records.sealing import MANIFEST, SEALED, RecordFile, SealedRecords, find_sealed, remove_event_logs, seal
 from tests.garbled_lines import GOOD, T
 from tests.synthetic_run import SyntheticRun
 
@@ -131,3 +131,50 @@ def test_blocks_are_counted_together(run: SyntheticRun, monkeypatch: pytest.Monk
     monkeypatch.setattr(reading, "BLOCK_BYTES", 100)
     assert sealing._write(run.folder, run.folder.parent / "again") == whole
     assert file_of(whole, "events/worker-2.csv").torn_at == (1, 2, 3, 504, 505)
+
+
+def test_event_logs_are_removed_once_the_sealed_records_are_found_to_hold_every_line(run: SyntheticRun) -> None:
+    sealed = seal(run.folder)
+    logs = sorted((run.folder / "events").iterdir())
+    size_bytes = sum(log.stat().st_size for log in logs)
+    assert remove_event_logs(run.folder) == size_bytes
+    assert list((run.folder / "events").iterdir()) == []
+    assert find_sealed(run.folder) == sealed
+    assert seal(run.folder) == sealed
+    assert len(rows_of(run.folder, "events/worker-1.parquet")) == 3
+    assert remove_event_logs(run.folder) == 0
+
+
+def test_a_log_with_a_torn_line_stays_because_only_the_text_has_it(run: SyntheticRun) -> None:
+    run.garble("events/worker-1.csv", b"torn").write(final_snapshot={2: "queued"})
+    remove_event_logs(run.folder)
+    assert [log.name for log in (run.folder / "events").iterdir()] == ["worker-1.csv"]
+    assert find_sealed(run.folder) is not None
+
+
+def test_no_log_is_removed_if_a_sealed_one_is_not_what_its_text_has(run: SyntheticRun) -> None:
+    seal(run.folder)
+    path = run.folder / SEALED / "events" / "worker-1.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+    with pytest.raises(OSError, match=r"is not what events/worker-1\.csv has"):
+        remove_event_logs(run.folder)
+    assert sorted(log.name for log in (run.folder / "events").iterdir()) == ["producer-1.csv", "worker-1.csv"]
+
+
+def test_a_removal_that_was_broken_off_is_completed(run: SyntheticRun) -> None:
+    seal(run.folder)
+    text = (run.folder / "events" / "worker-1.csv").read_bytes()
+    remove_event_logs(run.folder)
+    (run.folder / "events" / "worker-1.csv").write_bytes(text)
+    assert find_sealed(run.folder) is not None
+    assert remove_event_logs(run.folder) == len(text)
+
+
+@pytest.mark.parametrize("damaged", ["samples/backlog.csv", f"{SEALED}/{MANIFEST}"])
+def test_the_only_copy_of_removed_logs_is_never_replaced(run: SyntheticRun, damaged: str) -> None:
+    remove_event_logs(run.folder)
+    with (run.folder / damaged).open("a") as file:
+        file.write("more\n")
+    with pytest.raises(OSError, match="has the only copy of 2 event logs"):
+        seal(run.folder)
+    assert len(rows_of(run.folder, "events/worker-1.parquet")) == 3

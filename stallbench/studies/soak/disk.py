@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stallbench.errors import BadInputError
+from stallbench.records.sealing import SEALED
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.model import Scenario
 from stallbench.studies.soak.record import CycleRecord
@@ -93,7 +94,7 @@ def choose_to_reduce(cycles: Sequence[CycleRecord], keep: int) -> list[CycleReco
 
 def remove_records(folder: RunFolder) -> None:
     """Remove a cycle's records and its table of jobs; keep its other tables, its verdict and its pages."""
-    for part in (folder.events, folder.samples, folder.path / "tables" / "jobs"):
+    for part in (folder.events, folder.samples, folder.path / SEALED, folder.path / "tables" / "jobs"):
         shutil.rmtree(part, ignore_errors=True)
     for file in (folder.final_snapshot, folder.left_over):
         file.unlink(missing_ok=True)
