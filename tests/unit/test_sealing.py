@@ -13,6 +13,8 @@ from stallbench.records import reading, sealing
 from stallbench.records.layouts import EVENT_IDS, STATED_JOBS
 from stallbench.records.reading import read_events
 from stallbench.records.sealing import MANIFEST, SEALED, RecordFile, SealedRecords, find_sealed, remove_event_logs, seal
+from stallbench.run.folder import RunFolder
+from stallbench.studies.soak.disk import remove_records
 from tests.garbled_lines import GOOD, T
 from tests.synthetic_run import SyntheticRun
 
@@ -178,3 +180,9 @@ def test_the_only_copy_of_removed_logs_is_never_replaced(run: SyntheticRun, dama
     with pytest.raises(OSError, match="has the only copy of 2 event logs"):
         seal(run.folder)
     assert len(rows_of(run.folder, "events/worker-1.parquet")) == 3
+
+
+def test_a_soak_that_removes_the_records_of_a_cycle_removes_the_sealed_ones_too(run: SyntheticRun) -> None:
+    seal(run.folder)
+    remove_records(RunFolder(run.folder))
+    assert sorted(left.name for left in run.folder.iterdir()) == ["run.json"]
