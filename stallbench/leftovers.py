@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import psutil
 from pydantic import BaseModel, Field, ValidationError
@@ -30,12 +29,11 @@ from stallbench.processes.reaper import (
     remove_scratch,
     run_cleanup_journal,
 )
-from stallbench.run.folder import LIMIT, SOAK, STUDY
+from stallbench.run.folder import SOAK, STUDY
 from stallbench.run.record import BenchRecord, parse_record
 from stallbench.storage.password_file import remove_password
 from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
 from stallbench.studies.kind import parse_kind
-from stallbench.studies.limit.record import FORMAT as LIMIT_FORMAT
 from stallbench.studies.soak.folder import parse_record_file
 from stallbench.studies.soak.record import FORMAT as SOAK_FORMAT
 from stallbench.studies.soak.record import SoakRecord
@@ -57,21 +55,10 @@ class _Owner(BaseModel):
     process_started_s: float
 
 
-class _LimitRecord(BaseModel):
-    """What every record of a search for a limit has; the rest of it is written, and never read as a whole."""
-
-    format: Literal[1] = LIMIT_FORMAT
-    status: str
-    bench: BenchRecord
-    scenario: str
-    limits: list[dict[str, Any]]
-
-
 _PARSERS: Mapping[str, Callable[[str, str], BenchRecord]] = {
     "run.json": lambda text, where: parse_record(text, where).bench,
     STUDY: lambda text, where: parse_study(text, where, parse_kind(text, where).model).bench,
     SOAK: lambda text, where: parse_record_file(text, where, SoakRecord, "soak", SOAK_FORMAT).bench,
-    LIMIT: lambda text, where: parse_record_file(text, where, _LimitRecord, "limit", LIMIT_FORMAT).bench,
 }
 """By file name, what reads a record and returns the process that wrote it; each raises `BadInputError` if the file is no such record."""
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from stallbench.commands.endings import shorten
+from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.commands.options import (
     AgainstOption,
+    ContinueOption,
     RunsOption,
-    ScenarioArgument,
     SetOption,
     ToleranceOption,
     VariantOption,
     find_against,
+    find_study_to_continue,
+    require_no_options,
 )
 from stallbench.errors import BadInputError
 from stallbench.queues.load_bounds import MOST_RATE
 from stallbench.run.folder import RUNS
-from stallbench.visible_text import say
+
+_SLO, _PROBE, _PRECISION = "latency_ms.p95 < 1s", "15s", 0.1
 
 
 def limit(
-    scenario: ScenarioArgument,
+    scenario: Annotated[
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path. Leave it out with --continue."),
+    ] = None,
     slo: Annotated[
         str,
         typer.Option(
@@ -32,7 +37,7 @@ def limit(
             metavar="BOUND",
             help='The bound that a sustained rate meets: a metric of docs/measures.md, and its limit, like "latency_ms.p95 < 1s".',
         ),
-    ] = "latency_ms.p95 < 1s",
+    ] = _SLO,
     variant: VariantOption = None,
     set_: SetOption = None,
     horizon: Annotated[
@@ -50,7 +55,7 @@ def limit(
             metavar="TIME",
             help="The length of the measured phase of each run. The horizon is held during the whole phase.",
         ),
-    ] = "15s",
+    ] = _PROBE,
     within: Annotated[
         str,
         typer.Option(
@@ -62,7 +67,7 @@ def limit(
         typer.Option(
             "--precision", metavar="SHARE", min=0.01, max=1, help="How far apart the ends of the interval may be: 0.1 is 10 %."
         ),
-    ] = 0.1,
+    ] = _PRECISION,
     start: Annotated[
         float | None,
         typer.Option(
@@ -82,6 +87,7 @@ def limit(
     ] = True,
     against: AgainstOption = None,
     tolerance: ToleranceOption = None,
+    continue_: ContinueOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Find the highest rate that a queue sustains, and which resource is exhausted first.
@@ -89,6 +95,8 @@ def limit(
     Each rate is a run of its own: a ramp finds a rate that is sustained and one that is not, a bisection narrows the interval, and both ends are
     run once more. A rate is sustained if the bound is met, the queue is not saturated at the end, and at least 95 % of the jobs
     could be enqueued.
+
+    A search that was interrupted, or whose time ended, is continued with --continue, for the time of --within.
 
     With --against the highest sustained rate is compared with that of an earlier search.
 
@@ -101,12 +109,33 @@ def limit(
         stallbench limit longtx --variant skip_locked --horizon held --probe 60s --within 20m
         stallbench limit longtx --set queue.kind=library:river --set database.version=18
         stallbench limit longtx --horizon held --against limit.json
+        stallbench limit --continue 20261121T031258Z-limit-longtx --within 20m
     """
-    from stallbench.studies.limit.limit import find_limits, plan_limit
+    from stallbench.studies.limit.kind import KIND
+    from stallbench.studies.limit.limit import continue_search, find_limits, plan_limit
     from stallbench.studies.limit.probes import read_horizon
-    from stallbench.studies.limit.screen import print_limits
+    from stallbench.studies.limit.record import LimitFolder
     from stallbench.studies.limit.slo import parse_slo
 
+    within_s = _read_duration_s("--within", within, least_s=1)
+    if continue_ is not None:
+        given: dict[str, object] = {
+            "SCENARIO": scenario,
+            "--variant": variant,
+            "--set": set_ or None,
+            "--horizon": horizon,
+            "--start": start,
+        }
+        given |= {"--against": against, "--tolerance": tolerance or None}
+        with_defaults = {"--slo": (slo, _SLO), "--probe": (probe, _PROBE), "--precision": (precision, _PRECISION)}
+        given |= {option: value for option, (value, default) in with_defaults.items() if value != default}
+        given |= {} if confirm else {"--no-confirm": True}
+        require_no_options("--continue takes the settings of the earlier search, except for --within", given)
+        folder = LimitFolder(find_study_to_continue(continue_, KIND, runs))
+        continue_search(folder, within_s, print)
+        conclude_study_and_exit(folder.path)
+    if scenario is None:
+        raise BadInputError("limit needs a SCENARIO, like longtx; only --continue works without one")
     plan = plan_limit(
         scenario,
         slo=parse_slo(slo),
@@ -114,17 +143,14 @@ def limit(
         overrides=set_ or [],
         horizon=read_horizon(horizon),
         duration_s=_read_duration_s("--probe", probe, least_s=5),
-        within_s=_read_duration_s("--within", within, least_s=1),
+        within_s=within_s,
         precision=precision,
         confirms=confirm,
         start_rate=start,
         against=find_against(against, tolerance, runs),
     )
-    folder, outcome = find_limits(plan, runs, print)
-    print_limits(plan, outcome, shorten(folder))
-    if outcome.status == "failed":
-        say(outcome.reason, to=sys.stderr)
-    sys.exit(outcome.exit_code)
+    folder, _ = find_limits(plan, runs, print)
+    conclude_study_and_exit(folder.path)
 
 
 def _read_duration_s(option: str, text: str, *, least_s: float) -> float:

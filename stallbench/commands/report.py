@@ -32,7 +32,7 @@ def report(
         str,
         typer.Argument(
             metavar="RUN",
-            help="The folder or the name of a run or of a study of several runs (comparison, matrix, soak, torture); `latest` is the newest run. "
+            help="The folder or the name of a run or of a study of several runs (comparison, matrix, limit, soak, torture); `latest` is the newest run. "
             "Or the address of a run, like s3://BUCKET/RUNS/RUN.",
         ),
     ],

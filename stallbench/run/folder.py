@@ -28,14 +28,12 @@ RUNS = _RUNS if IS_WHEEL else PROJECT / _RUNS
 _LATEST = "latest"
 STUDY = "study.json"
 """The file that identifies the folder of a study, as ``run.json`` identifies that of a run."""
-_EARLIER = {"comparison.json": "comparison", "torture.json": "torture"}
+_EARLIER = {"comparison.json": "comparison", "torture.json": "torture", "limit.json": "search for a limit"}
 """The records of studies that earlier versions wrote, and of what."""
 SOAK = "soak.json"
 """The file that identifies the folder of a soak."""
 SOAK_LINKS = ("current", ".current")
 """Links in the folder of a soak, which only the processes of its running cycle follow, after the bench has made the first of them anew from the second."""
-LIMIT = "limit.json"
-"""The file that identifies the folder of a search for a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +188,6 @@ def find_study_folder(name: str, runs: Path) -> Path | None:
 def find_soak_folder(name: str, runs: Path) -> Path | None:
     """Return the folder of a soak, a path or a name below ``runs``; None if there is none of that name."""
     return _find_folder_with(SOAK, name, runs)
-
-
-def find_limit_folder(name: str, runs: Path) -> Path | None:
-    """Return the folder of a search for a limit, a path or a name below ``runs``; None if there is none of that name."""
-    return _find_folder_with(LIMIT, name, runs)
 
 
 def _find_folder_with(file: str, name: str, runs: Path) -> Path | None:

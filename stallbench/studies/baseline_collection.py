@@ -13,10 +13,9 @@ from stallbench.regression.comparability import (
     describe_differences,
     find_kind_obstacle,
 )
-from stallbench.run.folder import find_limit_folder, find_run_folder, find_soak_folder, find_study_folder
+from stallbench.run.folder import find_run_folder, find_soak_folder, find_study_folder
 from stallbench.shell_command import format_shell_command
 from stallbench.studies.kind import read_kind
-from stallbench.studies.limit.baseline import read_limit_baseline
 from stallbench.studies.run_baseline import read_run_baseline
 from stallbench.studies.soak.baseline import read_soak_baseline
 
@@ -61,9 +60,6 @@ def collect_baseline(names: Sequence[str], runs: Path) -> Baseline:
 def _read_sources(name: str, runs: Path) -> Iterator[_Source]:
     if Path(name).is_file():
         yield _Source(name=name, baseline=read_baseline_file(Path(name)))
-        return
-    if (searched := find_limit_folder(name, runs)) is not None:
-        yield _Source(name=name, baseline=read_limit_baseline(searched))
         return
     if (soaked := find_soak_folder(name, runs)) is not None:
         yield _Source(name=name, baseline=read_soak_baseline(soaked))

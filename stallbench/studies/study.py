@@ -245,6 +245,9 @@ class Study(ABC, Generic[Record, Run]):
         self.runner = runner
         self.say = say
 
+    def prepare(self) -> None:
+        """Do what comes before the next run. Raises `StallbenchError` if there can be none."""
+
     @abstractmethod
     def next_run(self) -> Run | None:
         """Return the next run, from the outcomes so far; none if the plan has no other."""
@@ -270,10 +273,14 @@ class Study(ABC, Generic[Record, Run]):
         reason = "the bench ended unexpectedly"
         try:
             with self.runner:
+                self.prepare()
                 failed = self._carry_out_runs()
             status, reason = ("failed", failed) if failed else ("completed", "")
         except KeyboardInterrupt:
             status, reason = "aborted", "interrupted"
+        except StallbenchError as error:
+            self.say(f"failed: {error}")
+            reason = str(error).partition("\n")[0]
         except OSError as error:
             reason = f"{self.folder.path / STUDY} could not be written: {error.strerror or error}"
         except BaseException as error:

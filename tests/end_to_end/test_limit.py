@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.end_to_end.conftest import Bench
 
 pytestmark = pytest.mark.end_to_end
+
+
+def read_limit(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what the only search in a folder found, and its probes."""
+    record = json.loads((folder / "study.json").read_text())
+    (limit,) = record["limits"]
+    return limit, [run["probe"] for run in record["runs"]]
 
 
 def limit_with(horizon: str) -> tuple[str, ...]:
@@ -25,16 +34,16 @@ def test_the_limit_of_workers_is_found_and_they_are_named(bench: Bench) -> None:
     ended = bench.run(*limit_with("free"), "--start", "32")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (folder,) = bench.runs.glob("*-limit-longtx")
-    (limit,) = json.loads((folder / "limit.json").read_text())["limits"]
+    limit, probes = read_limit(folder)
     low, high = limit["interval"]["low"], limit["interval"]["high"]
-    beyond, *others = limit["probes"]
+    beyond, *others = probes
     assert (beyond["rate"], beyond["is_sustained"]) == (32, False), "two workers of 100 ms do 20 jobs/s at most"
     assert "saturated after" in beyond["reason"], "the bound alone would accept that jobs pile up"
     assert {use["resource"] for use in beyond["uses"] if use["share"] >= use["threshold"]} & {"workers", "CPU"}
     assert low < high <= 32 and low <= others[0]["rate"] == 16
     assert f"between {low:g} and {high:g} jobs/s (latency_ms.p95 < 30s)" in ended.stdout
     assert f"First exhausted: {limit['first_exhausted']} (" in ended.stdout
-    assert all((folder / probe["run"] / "tables").is_dir() for probe in limit["probes"])
+    assert all((folder / probe["run"] / "tables").is_dir() for probe in probes)
 
 
 @pytest.mark.long
@@ -67,10 +76,10 @@ def test_a_held_horizon_is_held_in_every_probe(bench: Bench) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "With the horizon held for 5 s the limit is between " in ended.stdout
     (folder,) = bench.runs.glob("*-limit-longtx")
-    (limit,) = json.loads((folder / "limit.json").read_text())["limits"]
+    limit, probes = read_limit(folder)
     assert limit["horizon"] == "held"
-    assert limit["probes"][0]["rate"] == 32
-    for probe in limit["probes"]:
+    assert probes[0]["rate"] == 32
+    for probe in probes:
         record = json.loads((folder / probe["run"] / "run.json").read_text())
         (holder,) = record["injections"]
         (phase,) = [phase for phase in record["phases"] if phase["name"] == holder["phase"]]
@@ -92,8 +101,8 @@ def test_the_limit_is_that_of_a_library_a_version_or_a_setting(bench: Bench, set
     ended = bench.run(*limit_with("free"), "--set", setting, "--start", "64")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     (folder,) = bench.runs.glob("*-limit-longtx")
-    (limit,) = json.loads((folder / "limit.json").read_text())["limits"]
+    limit, probes = read_limit(folder)
     assert limit["interval"]["low"] <= at_most * 1.3, "a worker executes one job at a time"
     assert limit["interval"]["high"] >= at_most / 8, "and not much less than it could, on a busy machine too"
-    record = json.loads((folder / limit["probes"][0]["run"] / "run.json").read_text())
+    record = json.loads((folder / probes[0]["run"] / "run.json").read_text())
     assert setting in record["scenario"]["changes"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,14 @@ from stallbench.regression.against import Against, read_against
 from stallbench.regression.baseline_file import Baseline, parse_baseline, write_baseline
 from stallbench.run.record import HostRecord
 from stallbench.studies.baseline_collection import collect_baseline
+from stallbench.studies.limit.kind import KIND
 from stallbench.studies.limit.limit import find_limits, plan_limit
-from stallbench.studies.limit.probes import Horizon, Probe, make_probe_scenario
-from stallbench.studies.limit.record import LimitOutcome, LimitPlan
+from stallbench.studies.limit.record import LimitPlan, LimitRecord
 from stallbench.studies.limit.slo import parse_slo
+from tests.unit.fake_runner import FakeRunner
 from tests.unit.made_up_baseline import make_made_up_run
-from tests.unit.made_up_limit import make_probe
-from tests.unit.made_up_run import PRIMARY, make_record
+from tests.unit.made_up_limit import make_probe_run
+from tests.unit.made_up_run import make_record
 
 
 @pytest.fixture(autouse=True)
@@ -47,28 +47,20 @@ def make_plan(against: Baseline | None = None, *options: str, **changes: Any) ->
 
 
 class Search:
-    """Searches whose probes are made up: a rate is sustained up to a limit, which may differ from probe to probe."""
+    """Searches whose runs are made up: a rate is sustained up to a limit, which may differ from probe to probe."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, runs: Path) -> None:
-        self._monkeypatch = monkeypatch
+    def __init__(self, runs: Path) -> None:
         self._runs = runs
 
-    def carry_out(self, plan: LimitPlan, *limits: float, version: str = "18.4") -> tuple[Path, LimitOutcome]:
-        done: list[float] = []
+    def carry_out(self, plan: LimitPlan, *limits: float, version: str = "18.4") -> tuple[Path, LimitRecord]:
+        def is_sustained(rate: float, number: int) -> bool:
+            return rate <= limits[min(number, len(limits)) - 1]
 
-        def probe(search: Any, rate: float) -> Probe:
-            horizon: Horizon = search._horizon
-            name = f"{len(done):02}-{horizon}"
-            scenario = make_probe_scenario(plan.scenario, horizon, rate, plan.duration_s)
-            (search._folder / name).mkdir()
-            record = make_record(scenario=scenario.model_dump(mode="json"), servers=[PRIMARY | {"version": version}])
-            (search._folder / name / "run.json").write_text(json.dumps(record))
-            done.append(rate)
-            reason = "saturated" if rate > limits[min(len(done), len(limits)) - 1] else ""
-            return replace(make_probe(horizon, rate, reason=reason), run=name)
-
-        self._monkeypatch.setattr("stallbench.studies.limit.limit._Search._carry_out_one", probe)
-        return find_limits(plan, self._runs, lambda _: None)
+        runner = FakeRunner(make_probe_run(is_sustained, version), is_latest=False)
+        folder, _ = find_limits(plan, self._runs, lambda _: None, runner)
+        record = KIND.conclude(folder.path).record
+        assert isinstance(record, LimitRecord)
+        return folder.path, record
 
     def make_baseline(self, *limits: float, **changes: Any) -> Baseline:
         folders = [str(self.carry_out(make_plan(**changes), limit)[0]) for limit in limits]
@@ -76,11 +68,11 @@ class Search:
 
 
 @pytest.fixture
-def search(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Search:
-    return Search(monkeypatch, tmp_path)
+def search(tmp_path: Path) -> Search:
+    return Search(tmp_path)
 
 
-def results_of(outcome: LimitOutcome) -> list[tuple[str, str]]:
+def results_of(outcome: LimitRecord) -> list[tuple[str, str]]:
     return [(finding.subject, finding.result) for finding in outcome.regressions]
 
 
@@ -102,7 +94,7 @@ def test_a_lower_rate_fails(search: Search, limit: float, result: str, exit_code
     folder, outcome = search.carry_out(make_plan(baseline), limit)
     assert results_of(outcome) == [("control, horizon free: sustained_rate against the baseline", result)]
     assert outcome.exit_code == exit_code
-    assert json.loads((folder / "limit.json").read_text())["regressions"][0]["result"] == result
+    assert json.loads((folder / "study.json").read_text())["regressions"][0]["result"] == result
     assert ("<failure" in (folder / "junit.xml").read_text()) == (result == "fail")
     assert read_against(folder) == make_plan(baseline).against
 
@@ -124,7 +116,7 @@ def test_a_limit_at_exactly_the_rate_that_is_allowed_passes(search: Search, rate
     metrics = {"sustained_rate": known.metrics["sustained_rate"].model_copy(update={"values": (rate,)})}
     baseline = found.model_copy(update={"variants": {name: known.model_copy(update={"metrics": metrics})}})
     _, outcome = search.carry_out(make_plan(baseline, precision=0.5), allowed)
-    assert outcome.limits[0].interval.low == allowed
+    assert outcome.find_limits()[0].interval.low == allowed
     assert [result for _, result in results_of(outcome)] == ["pass"]
 
 
@@ -133,7 +125,7 @@ def test_the_first_rate_is_that_of_the_baseline_and_no_capacity_is_measured(sear
     _, outcome = search.carry_out(make_plan(baseline), 100)
     reference = baseline.variants["control, horizon free"].metrics["sustained_rate"].values[0]
     assert outcome.capacity is None
-    assert outcome.limits[0].probes[0].rate == reference
+    assert outcome.find_limits()[0].probes[0].rate == reference
 
 
 def test_a_tolerance_of_its_own_is_used(search: Search) -> None:
@@ -225,15 +217,15 @@ def test_a_baseline_of_runs_is_refused_and_so_is_a_mixture(search: Search, tmp_p
     [
         ({"status": "aborted"}, "the search cannot be a baseline: its status is aborted; expected completed"),
         ({"format": 2}, "format 2 was written by a newer stallbench"),
-        ({"limits": [{}]}, "not a search's record"),
-        ({"limits": []}, "not a search's record"),
+        ({"plan": {}}, "not a study's record: plan.scenario: Field required"),
+        ({"runs": []}, "with the horizon free its limit was not found in time"),
     ],
 )
 def test_a_search_that_is_damaged_or_was_broken_off_is_no_baseline(
     search: Search, tmp_path: Path, content: dict[str, Any], expected: str
 ) -> None:
     folder, _ = search.carry_out(make_plan(), 100)
-    path = folder / "limit.json"
+    path = folder / "study.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | content))
     with pytest.raises(BadInputError, match=expected):
         collect_baseline([folder.name], tmp_path)
@@ -244,6 +236,6 @@ def test_a_search_without_an_upper_end_is_no_baseline(search: Search, tmp_path: 
     clock = iter(times)
     monkeypatch.setattr("stallbench.studies.limit.limit.time.monotonic", lambda: next(clock))
     folder, outcome = search.carry_out(make_plan(), 1e9)
-    assert not outcome.limits[0].is_complete
+    assert not outcome.find_limits()[0].is_complete
     with pytest.raises(BadInputError, match="with the horizon free its limit was not found in time"):
         collect_baseline([str(folder)], tmp_path)

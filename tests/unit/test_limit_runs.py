@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import errno
 import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from stallbench.errors import NotCarriedOutError
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.leftovers import remove_leftovers
-from stallbench.studies.limit.limit import find_limits
+from stallbench.run.record import BenchRecord
+from stallbench.scenario.model import Scenario
+from stallbench.studies.limit.kind import KIND
+from stallbench.studies.limit.limit import continue_search, find_limits
 from stallbench.studies.limit.probes import PROBE, Horizon, Probe, judge_probe
-from stallbench.studies.limit.record import LimitOutcome
+from stallbench.studies.limit.record import LimitFolder, LimitRecord
 from stallbench.studies.limit.slo import parse_slo
-from tests.unit.made_up_limit import make_probe, plan
+from tests.unit.fake_runner import FakeRunner, raise_at
+from tests.unit.made_up_limit import make_probe_run, plan
 from tests.unit.made_up_run import PRIMARY, make_fault, make_phases, make_record, make_run
 
 
@@ -78,78 +83,101 @@ class TestJudgement:
             self.judge(tmp_path / "lapsed", horizon="held", injections=[lapsed])
 
 
-class TestSteps:
-    """What is recorded while probes are carried out, which start nothing here."""
+class TestSearch:
+    """What is recorded of a search whose runs start nothing: rates up to 160 are sustained."""
 
-    def carry_out(self, monkeypatch: pytest.MonkeyPatch, runs: Path, error: BaseException) -> tuple[dict[str, Any], LimitOutcome]:
-        """Let the third probe raise; returns what was on disk before, and the outcome."""
-        seen: dict[str, Any] = {}
-        done: list[float] = []
+    @pytest.fixture
+    def fake(self) -> FakeRunner:
+        return FakeRunner(make_probe_run(lambda rate, _: rate <= 160), is_latest=False)
 
-        def probe(search: Any, rate: float) -> Probe:
-            if len(done) == 2:
-                (file,) = runs.glob("*/limit.json")
-                seen.update(json.loads(file.read_text()))
-                raise error
-            done.append(rate)
-            return make_probe("free", rate)
+    def test_the_record_has_each_probe_and_what_follows_from_them(self, fake: FakeRunner, tmp_path: Path) -> None:
+        asked = plan("longtx", horizon="free")
+        folder, record = find_limits(asked, tmp_path, lambda _: None, fake)
+        assert folder.read() == record, "nothing is lost in the file"
+        assert record.plan == asked
+        assert [run.rate for run in record.runs] == [100, 150, 225, 184, 166, 158, 158, 166], (
+            "a ramp, a bisection, both ends again"
+        )
+        (limit,) = record.find_limits()
+        assert limit.is_complete
+        assert (limit.interval.low, limit.interval.high) == (158, 166)
+        assert (record.status, record.exit_code, record.capacity) == ("completed", 0, None)
+        assert {path.name for path in folder.path.iterdir()} == {"study.json", *(str(run.folder) for run in record.runs)}
 
-        monkeypatch.setattr("stallbench.studies.limit.limit._Search._carry_out_one", probe)
-        folder, outcome = find_limits(plan("longtx"), runs, lambda _: None)
-        assert json.loads((folder / "limit.json").read_text())["status"] == outcome.status
-        return seen, outcome
+    def test_without_a_first_rate_the_capacity_is_measured(self, fake: FakeRunner, tmp_path: Path) -> None:
+        fake.measure = lambda _: 240.0
+        _, record = find_limits(replace(plan("longtx"), start_rate=None), tmp_path, lambda _: None, fake)
+        assert (record.capacity, record.starts) == (240, {"free": 120, "held": 120})
+        assert [limit.horizon for limit in record.find_limits()] == ["free", "held"]
 
     @pytest.mark.parametrize(
-        ("error", "status", "exit_code"),
-        [(NotCarriedOutError("no server"), "failed", 3), (KeyboardInterrupt(), "aborted", 130)],
+        ("error", "status", "reason", "exit_code"),
+        [(NotCarriedOutError("no server"), "failed", "no server", 3), (KeyboardInterrupt(), "aborted", "interrupted", 130)],
     )
-    def test_what_was_found_before_a_probe_broke_off_is_kept(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException, status: str, exit_code: int
+    def test_a_capacity_that_cannot_be_measured_ends_the_search(
+        self, fake: FakeRunner, tmp_path: Path, error: BaseException, status: str, reason: str, exit_code: int
     ) -> None:
-        seen, outcome = self.carry_out(monkeypatch, tmp_path, error)
-        assert seen["status"] == "running", "a bench that is killed now leaves a record that says so"
-        assert [probe["rate"] for probe in seen["limits"][0]["probes"]] == [100, 150]
-        assert (outcome.status, outcome.exit_code, outcome.limits[0].interval.low) == (status, exit_code, 150)
-        assert outcome.reason == ("no server" if status == "failed" else "")
+        def fail(_: Scenario) -> float:
+            raise error
 
-    def test_an_unforeseen_error_is_no_completed_search(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        with pytest.raises(KeyError, match="unforeseen"):
-            self.carry_out(monkeypatch, tmp_path, KeyError("unforeseen"))
-        (file,) = tmp_path.glob("*/limit.json")
-        assert json.loads(file.read_text())["status"] == "failed"
+        fake.measure = fail
+        folder, record = find_limits(replace(plan("longtx"), start_rate=None), tmp_path, lambda _: None, fake)
+        assert folder.read() == record
+        assert (record.status, record.reason, record.exit_code, record.find_limits()) == (status, reason, exit_code, [])
 
-    def test_a_full_disk_leaves_what_was_found_on_the_screen(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        def probe(search: Any, rate: float) -> Probe:
-            if rate > 100:
-                monkeypatch.setattr("stallbench.studies.limit.record.replace_file", fail)
-            return make_probe("free", rate)
-
-        def fail(path: Path, text: str) -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr("stallbench.studies.limit.limit._Search._carry_out_one", probe)
-        folder, outcome = find_limits(plan("longtx"), tmp_path, lambda _: None)
-        assert (outcome.status, outcome.exit_code, outcome.limits[0].interval.low) == ("failed", 3, 150)
-        assert outcome.reason.endswith(f"{folder / 'limit.json'} could not be written: No space left on device")
-
-    def test_the_folder_of_a_killed_search_is_marked_and_can_be_deleted(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    @pytest.mark.parametrize("error", [NotCarriedOutError("no server"), KeyboardInterrupt()])
+    def test_what_was_found_before_a_probe_broke_off_is_kept_and_the_search_is_continued(
+        self, fake: FakeRunner, tmp_path: Path, error: BaseException
     ) -> None:
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing-else"))
-        folder = tmp_path / "runs" / "20300101T000000Z-limit-longtx"
-        run = folder / "20300101T000001Z-longtx"
-        run.mkdir(parents=True)
-        bench = {"version": "0", "pid": 1, "process_started_s": 1.0}
-        dead = json.dumps(make_record(status="running", bench=bench))
-        (run / "run.json").write_text(dead)
-        searched = {"format": 1, "status": "running", "bench": bench, "scenario": "longtx", "limits": []}
-        (folder / "limit.json").write_text(json.dumps(searched))
-        (tmp_path / "runs" / "notes" / "kept").mkdir(parents=True)
-        (tmp_path / "runs" / "notes" / "kept" / "run.json").write_text(dead)
-        assert remove_leftovers(tmp_path / "runs") == [
-            f"{folder.name}/{run.name}: marked as aborted",
-            f"{folder.name}: marked as aborted",
-        ]
-        assert json.loads((folder / "limit.json").read_text())["status"] == "aborted"
-        assert remove_leftovers(tmp_path / "runs", delete_runs=True) == [f"{folder.name}: deleted"]
-        assert [path.name for path in (tmp_path / "runs").iterdir()] == ["notes"]
+        fake.before_run = raise_at(3, error)
+        folder, record = find_limits(plan("longtx", horizon="free"), tmp_path, lambda _: None, fake)
+        (limit,) = record.find_limits()
+        assert ([probe.rate for probe in limit.probes], limit.interval.low, limit.is_complete) == ([100, 150], 150, False)
+        fake.before_run = lambda _: None
+        continued = continue_search(folder, 600, lambda _: None, fake)
+        assert continued.runs[:2] == record.runs[:2], "these are not repeated"
+        assert [run.rate for run in continued.runs[2:4]] == [225, 225]
+        assert (continued.status, continued.exit_code) == ("completed", 0)
+        with pytest.raises(BadInputError, match="is complete; there is nothing to continue"):
+            continue_search(folder, 600, lambda _: None, fake)
+
+    def test_a_search_whose_time_ended_is_continued_with_more_time(self, fake: FakeRunner, tmp_path: Path) -> None:
+        asked = plan("longtx", horizon="free")
+        folder, record = find_limits(replace(asked, within_s=1), tmp_path, lambda _: None, fake)
+        assert (record.status, record.exit_code, record.runs) == ("completed", 1, ())
+        continued = continue_search(folder, 600, lambda _: None, fake)
+        assert continued.plan.within_s == 600
+        assert continued.find_limits()[0].is_complete
+        assert continued.exit_code == 0
+
+    def test_the_page_and_the_junit_file_show_it(self, fake: FakeRunner, tmp_path: Path) -> None:
+        folder, _ = find_limits(plan("longtx", horizon="free"), tmp_path, lambda _: None, fake)
+        record = KIND.conclude(folder.path).record
+        assert isinstance(record, LimitRecord)
+        assert [(limit["horizon"], limit["interval"]) for limit in record.limits] == [("free", {"low": 158.0, "high": 166.0})]
+        for text in ((folder.path / "report.html").read_text(), (folder.path / "summary.md").read_text()):
+            assert "With the horizon free the limit is between 158 and 166 jobs/s" in text
+            assert "saturated after 0 s" in text
+            assert "stallbench limit longtx --slo " in text
+        (case,) = ET.parse(folder.path / "junit.xml").iter("testcase")
+        assert (case.get("name"), list(case)) == ("the limit with the horizon free has a lower and an upper end", [])
+
+
+def test_the_folder_of_a_killed_search_is_marked_and_can_be_deleted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing-else"))
+    folder = tmp_path / "runs" / "20300101T000000Z-limit-longtx"
+    run = folder / "20300101T000001Z-longtx"
+    run.mkdir(parents=True)
+    bench = BenchRecord(version="0", pid=1, process_started_s=1.0)
+    dead = json.dumps(make_record(status="running", bench=bench.model_dump()))
+    (run / "run.json").write_text(dead)
+    LimitFolder(folder).write(LimitRecord(id=folder.name, bench=bench, plan=plan("longtx")))
+    (tmp_path / "runs" / "notes" / "kept").mkdir(parents=True)
+    (tmp_path / "runs" / "notes" / "kept" / "run.json").write_text(dead)
+    assert remove_leftovers(tmp_path / "runs") == [
+        f"{folder.name}/{run.name}: marked as aborted",
+        f"{folder.name}: marked as aborted",
+    ]
+    assert LimitFolder(folder).read().status == "aborted"
+    assert remove_leftovers(tmp_path / "runs", delete_runs=True) == [f"{folder.name}: deleted"]
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["notes"]

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from stallbench.studies.limit.probes import Horizon
-from stallbench.studies.limit.record import Limit, LimitOutcome
+from stallbench.studies.limit.probes import Horizon, Probe
+from stallbench.studies.limit.record import Limit
 from stallbench.studies.limit.resources import UNKNOWN
 from stallbench.studies.limit.screen import describe_limit, print_limits
 from stallbench.studies.limit.search import Interval
-from tests.unit.made_up_limit import make_probe, plan, use
+from tests.unit.made_up_limit import make_probe, make_searched, plan, use
 
 
 def test_a_limit_with_a_holder_that_the_server_may_end_says_so() -> None:
@@ -77,21 +77,14 @@ def test_the_use_that_is_shown_is_that_of_the_rate_at_which_the_resource_was_exh
 
 
 def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_horizon_is_held() -> None:
-    def limit(horizon: Horizon, low: float, high: float, *, is_complete: bool = True) -> Limit:
-        return Limit(
-            horizon=horizon,
-            interval=Interval(low=low, high=high),
-            first_exhausted="CPU" if horizon == "free" else UNKNOWN,
-            is_contradictory=False,
-            is_complete=is_complete,
-            probes=(make_probe(horizon, low), make_probe(horizon, high, reason="saturated after 4 s")),
-        )
+    def probe(horizon: Horizon, rate: float, reason: str = "") -> Probe:
+        made = make_probe(horizon, rate, reason=reason)
+        return made if horizon == "free" else replace(made, uses=())
 
-    outcome = LimitOutcome(
-        capacity=1000, status="completed", limits=(limit("free", 400, 440), limit("held", 100, 110, is_complete=False))
-    )
+    free = [probe("free", rate, reason) for rate, reason in [(400, ""), (440, "saturated after 4 s")] * 2]
+    record = make_searched(plan("longtx"), *free, probe("held", 100), probe("held", 110, "saturated after 4 s"))
     console = Console(file=io.StringIO(), width=120)
-    print_limits(plan("longtx"), outcome, "runs/limit", console)
+    print_limits(record, "runs/limit/report.html", console)
     shown = console.file.getvalue()  # type: ignore[attr-defined] # it is the StringIO
     assert (
         "With the horizon free the limit is between 400 and 440 jobs/s (latency_ms.p95 < 1s). First exhausted: CPU (97% of it)."
@@ -101,4 +94,4 @@ def test_the_terminal_says_the_interval_the_resource_and_what_is_left_while_the_
     assert "First exhausted: unknown; no measured resource reached its threshold." in shown
     assert "While the horizon is held, 23% to 28% of the limit remains." in shown
     assert "no: saturated after 4 s" in shown
-    assert outcome.exit_code == 0
+    assert record.exit_code == 0

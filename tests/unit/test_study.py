@@ -152,7 +152,9 @@ def test_an_invalid_record_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text('{"format": 1}')
     with pytest.raises(BadInputError, match=r"study\.json: not a study's record: id: Field required"):
         ComparisonFolder(tmp_path).read()
-    with pytest.raises(BadInputError, match=r"study\.json: not a study's record: kind is null; expected comparison or torture"):
+    with pytest.raises(
+        BadInputError, match=r"study\.json: not a study's record: kind is null; expected comparison or limit or torture"
+    ):
         read_kind(tmp_path)
 
 
@@ -167,7 +169,9 @@ def test_a_record_in_another_format_is_refused_with_what_to_do(tmp_path: Path, f
     )
 
 
-@pytest.mark.parametrize(("file", "title"), [("comparison.json", "comparison"), ("torture.json", "torture")])
+@pytest.mark.parametrize(
+    ("file", "title"), [("comparison.json", "comparison"), ("torture.json", "torture"), ("limit.json", "search for a limit")]
+)
 def test_a_folder_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Path, file: str, title: str) -> None:
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / file).write_text('{"format": 2}')
@@ -179,6 +183,6 @@ def test_a_folder_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Pat
     )
 
 
-@pytest.mark.parametrize("name", ["comparison", "torture"])
+@pytest.mark.parametrize("name", ["comparison", "limit", "torture"])
 def test_the_name_of_a_kind_is_that_of_its_folder(name: str) -> None:
     assert find_kind(name, "study.json").model.model_fields["kind"].default == name

@@ -2,79 +2,59 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from stallbench.errors import BadInputError
 from stallbench.regression.baseline_file import Baseline, BaselineMetric, BaselineVariant
 from stallbench.regression.comparability import find_machine, find_primary
 from stallbench.regression.tolerance import SUSTAINED_RATE
-from stallbench.run.folder import LIMIT
 from stallbench.run.record import RunRecord, read_record
-from stallbench.storage.format import require_format
-from stallbench.studies.limit.record import FORMAT
+from stallbench.studies.limit.record import Limit, LimitFolder, LimitRecord
 from stallbench.studies.limit.regression import find_probe_conditions, name_search
 
 
 def read_limit_baseline(folder: Path) -> Baseline:
     """Return the baseline of one search. Raises `BadInputError` if the search did not complete, or if the folders of its runs were removed."""
-    path = folder / LIMIT
-    try:
-        content = json.loads(path.read_text())
-        require_format(content, FORMAT, str(path), "search for the limit again, or read it with the version that wrote it")
-        if content["status"] != "completed":
+    record = LimitFolder(folder).read()
+    if record.status != "completed":
+        raise BadInputError(f"{folder}: the search cannot be a baseline: its status is {record.status}; expected completed")
+    limits = record.find_limits()
+    for limit in limits:
+        if not limit.interval.is_bounded or not limit.is_complete:
             raise BadInputError(
-                f"{folder}: the search cannot be a baseline: its status is {content['status']}; expected completed"
+                f"{folder}: the search cannot be a baseline: with the horizon {limit.horizon} its limit was not found in time; "
+                "go on with --continue, or search only for the other limit with --horizon"
             )
-        for limit in content["limits"]:
-            _require_found(folder, limit)
-        records = [_read_record_of(folder, limit) for limit in content["limits"]]
-        variants = dict(
-            _read_limit(folder, content, limit, record) for limit, record in zip(content["limits"], records, strict=True)
-        )
-        record = records[0]
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise BadInputError(f"{path}: not a search's record: {type(error).__name__}: {error}") from None
+    runs = [_read_record_of(folder, limit) for limit in limits]
+    variants = dict(_read_limit(record, limit, run) for limit, run in zip(limits, runs, strict=True))
+    run = runs[0]
     return Baseline(
         kind="limit",
-        bench=record.bench.version,
-        versions=record.versions,
-        scenario=record.scenario.name,
-        machine=find_machine(record),
+        bench=run.bench.version,
+        versions=run.versions,
+        scenario=run.scenario.name,
+        machine=find_machine(run),
         variants=variants,
     )
 
 
-def _require_found(folder: Path, limit: Mapping[str, Any]) -> None:
-    interval = limit["interval"]
-    if interval["low"] is None or interval["high"] is None or not limit["is_complete"]:
-        raise BadInputError(
-            f"{folder}: the search cannot be a baseline: with the horizon {limit['horizon']} its limit was not found in time; "
-            "search again with a longer --within, or only for the other limit with --horizon"
-        )
-
-
-def _read_record_of(folder: Path, limit: Mapping[str, Any]) -> RunRecord:
+def _read_record_of(folder: Path, limit: Limit) -> RunRecord:
     """Return the record of a probe: queue and servers are the same in all of them."""
-    path = folder / limit["probes"][0]["run"] / "run.json"
+    path = folder / limit.probes[0].run / "run.json"
     if not path.is_file():
         raise BadInputError(f"{folder}: the search cannot be a baseline: the folder of its run {path.parent.name} was removed")
     return read_record(path)
 
 
-def _read_limit(
-    folder: Path, content: Mapping[str, Any], limit: Mapping[str, Any], record: RunRecord
-) -> tuple[str, BaselineVariant]:
-    engine, version = find_primary(record)
-    library = record.queue.library
+def _read_limit(record: LimitRecord, limit: Limit, run: RunRecord) -> tuple[str, BaselineVariant]:
+    engine, version = find_primary(run)
+    library = run.queue.library
     variant = BaselineVariant(
-        conditions=find_probe_conditions(record.scenario, content["slo"]["text"]),
+        conditions=find_probe_conditions(run.scenario, record.plan.slo.text),
         engine=engine,
         server_version=version,
         library=f"{library.title} {library.version}" if library else None,
-        runs=(folder.name,),
-        metrics={SUSTAINED_RATE: BaselineMetric(better="higher", values=(limit["interval"]["low"],))},
+        runs=(record.id,),
+        metrics={SUSTAINED_RATE: BaselineMetric(better="higher", values=(limit.interval.low,))},
     )
-    return name_search(content["variant"], limit["horizon"]), variant
+    return name_search(record.plan.scenario.variant, limit.horizon), variant

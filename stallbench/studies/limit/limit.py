@@ -1,34 +1,25 @@
-"""Carries out the search for a limit: plans it, runs one probe after the other within a time bound, and records what was found."""
+"""Carries out the search for a limit: plans it, and runs one probe after the other within a time bound."""
 
 from __future__ import annotations
 
-import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
-from stallbench.pipeline.process import KeptPipeline
-from stallbench.regression.against import Against, write_against
-from stallbench.run.capacity import measure_capacity
-from stallbench.run.folder import create_folder
-from stallbench.run.opening import open_run
+from stallbench.errors import BadInputError
+from stallbench.regression.against import Against, read_against, write_against
+from stallbench.run.folder import RunFolder
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
-from stallbench.studies.limit.probes import Horizon, Probe, find_held_phase, judge_probe, make_probe_scenario
-from stallbench.studies.limit.record import Limit, LimitOutcome, LimitPlan, write_end, write_outcome
-from stallbench.studies.limit.regression import (
-    find_allowed_rate,
-    find_baseline_rate,
-    find_regressions,
-    require_comparable_search,
-    write_regressions,
-)
-from stallbench.studies.limit.resources import find_first_exhausted
-from stallbench.studies.limit.search import find_interval, find_next_rate, is_contradictory
+from stallbench.scenario.model import Scenario
+from stallbench.studies.limit.probes import Horizon, find_held_phase, judge_probe, make_probe_scenario
+from stallbench.studies.limit.record import LimitFolder, LimitPlan, LimitRecord, LimitRun, begin_search
+from stallbench.studies.limit.regression import find_allowed_rate, find_baseline_rate, require_comparable_search
 from stallbench.studies.limit.slo import Slo
+from stallbench.studies.study import Runner, Say, SeparateRuns, Study
 from stallbench.verdicts import RunTables
 
 _START_SHARE = 0.5
@@ -97,123 +88,99 @@ def plan_limit(
     return plan
 
 
-def find_limits(plan: LimitPlan, runs: Path, say: Callable[[str], None]) -> tuple[Path, LimitOutcome]:
-    """Carry out the plan in a new folder below ``runs``, and write the outcome to `LIMIT`; returns the folder and the outcome. A probe that cannot be
-    carried out ends the search; the outcome has the reason, and the results until then. Raises `NotCarriedOutError` if the folder cannot be created.
+def find_limits(plan: LimitPlan, runs: Path, say: Say, runner: Runner | None = None) -> tuple[LimitFolder, LimitRecord]:
+    """Carry out the plan in a new folder below ``runs``; returns the folder and its record. A probe that cannot be carried out ends the search; the
+    record has the reason, and the results until then. ``runner``: carries out the single runs; `SeparateRuns` if none.
+
+    Raises `NotCarriedOutError` if the folder cannot be created.
     """
-    end_s = time.monotonic() + plan.within_s
-    folder = create_folder(runs, "limit", plan.scenario.name, plan.scenario.variant)
-    outcome = LimitOutcome(capacity=None, limits=(), status="running")
-    write_outcome(folder, plan, outcome)
-    try:
-        if plan.against:
-            write_against(folder, plan.against)
+    folder, record = begin_search(plan, runs)
+    if plan.against:
+        write_against(folder.path, plan.against)
+    return folder, Search(folder, record, runner or _separate_runs(), say, plan).carry_out()
+
+
+def continue_search(folder: LimitFolder, within_s: float, say: Say, runner: Runner | None = None) -> LimitRecord:
+    """Try the rates that a search lacks, because it ended early or its time did, for ``within_s``.
+
+    Raises `BadInputError` if there is no such rate, or if a process carries the search out.
+    """
+    record = folder.read_to_continue()
+    if all(limit.is_complete for limit in record.find_limits()):
+        record.require_lacking(folder.path)
+    plan = replace(record.plan, within_s=within_s, against=read_against(folder.path))
+    record = record.continued().model_copy(update={"plan": replace(plan, against=None), "limits": ()})
+    return Search(folder, record, runner or _separate_runs(), say, plan).carry_out()
+
+
+class Search(Study[LimitRecord, LimitRun]):
+    """The probes with the horizon free, then with it held, each until no rate is left to try or its share of the time is over."""
+
+    def __init__(self, folder: LimitFolder, record: LimitRecord, runner: Runner, say: Say, plan: LimitPlan) -> None:
+        """Start nothing yet. ``plan``: with the baseline, which the record does not have."""
+        super().__init__(folder, record, runner, say)
+        self._plan = plan
+        self._waiting = list(plan.horizons)
+        """Whose search is not over, the present one first."""
+        self._end_s = 0.0
+        self._end_of_horizon_s: float | None = None
+        """When the present search must end; none before it has begun."""
+        self._longest_s = plan.duration_s + _OVERHEAD_S
+        """What a probe takes; as measured, as soon as one was."""
+        self._measured_s: list[float] = []
+        self._began_s = 0.0
+
+    def prepare(self) -> None:
+        """Choose the first rates; measure the capacity if they depend on it."""
+        self._end_s = time.monotonic() + self._plan.within_s
+        if self.record.starts:
+            return
+        plan = self._plan
         starts = {horizon: plan.start_rate or find_baseline_rate(plan, horizon) for horizon in plan.horizons}
         if None in starts.values():
-            capacity = measure_capacity(plan.scenario, say, folder)
-            outcome = replace(outcome, capacity=capacity)
-            write_outcome(folder, plan, outcome)
+            capacity = self.runner.measure_capacity(plan.scenario, self.say, self.folder.path)
+            self.record = self.record.model_copy(update={"capacity": capacity})
             starts = {horizon: start or _START_SHARE * capacity for horizon, start in starts.items()}
-        with KeptPipeline() as pipeline:
-            for number, horizon in enumerate(plan.horizons):
-                share_s = (end_s - time.monotonic()) / (len(plan.horizons) - number)
-                start = starts[horizon]
-                assert start is not None
-                search = _Search(plan, horizon, start, time.monotonic() + share_s, folder, pipeline, say)
-                before = outcome.limits
-                for found in search.carry_out():
-                    outcome = replace(outcome, limits=(*before, found))
-                    write_outcome(folder, plan, outcome)
-        outcome = replace(outcome, status="completed", regressions=find_regressions(plan, outcome.limits, folder))
-        write_regressions(folder, plan, outcome)
-    except KeyboardInterrupt:
-        outcome = replace(outcome, status="aborted")
-    except (NotCarriedOutError, OSError) as error:
-        outcome = replace(outcome, status="failed", reason=str(error))
-    except BaseException as error:
-        write_end(folder, plan, replace(outcome, status="failed", reason=str(error)))
-        raise
-    return folder, write_end(folder, plan, outcome)
+        allowed = {horizon: rate for horizon in plan.horizons if (rate := find_allowed_rate(plan, horizon)) is not None}
+        self.record = self.record.model_copy(update={"starts": starts, "allowed": allowed})
+        self.folder.write(self.record)
+
+    def next_run(self) -> LimitRun | None:
+        """Return the next probe, unless it would exceed the time."""
+        while self._waiting:
+            horizon, now_s = self._waiting[0], time.monotonic()
+            if self._end_of_horizon_s is None:
+                self.say(f"horizon {horizon}:")
+                self._end_of_horizon_s = now_s + (self._end_s - now_s) / len(self._waiting)
+            rate = self.record.find_next_rate(horizon)
+            if rate is not None and now_s + max(self._measured_s, default=self._longest_s) <= self._end_of_horizon_s:
+                self._began_s = now_s
+                return LimitRun(number=len(self.record.runs) + 1, horizon=horizon, rate=rate)
+            self._waiting.pop(0)
+            self._end_of_horizon_s = None
+            self._measured_s.clear()
+        return None
+
+    def scenario_of(self, run: LimitRun) -> Scenario:
+        """Return the scenario of the probe."""
+        return make_probe_scenario(self._plan.scenario, run.horizon, run.rate, self._plan.duration_s)
+
+    def judge(self, run: LimitRun, folder: RunFolder) -> LimitRun:
+        """Say whether the rate was sustained."""
+        self.runner.make_tables(folder)  # `stallbench report` makes the page of a single run
+        probe = judge_probe(RunTables(folder.path), self._plan.slo, run.horizon)
+        self._measured_s.append(time.monotonic() - self._began_s)
+        verdict = "sustained" if probe.is_sustained else f"not sustained: {probe.reason}"
+        self.say(f"  {run.rate:g} jobs/s: {verdict} ({self._plan.slo.describe(probe.value)})")
+        return run.model_copy(update={"probe": probe, "reason": verdict})
+
+    def title_of(self, run: LimitRun) -> str:
+        """Return its rate."""
+        return f"the probe of {run.rate:g} jobs/s"
 
 
-class _Search:
-    """The probes with the horizon free, or held."""
-
-    def __init__(
-        self,
-        plan: LimitPlan,
-        horizon: Horizon,
-        start: float,
-        end_s: float,
-        folder: Path,
-        pipeline: KeptPipeline,
-        say: Callable[[str], None],
-    ) -> None:
-        self._plan = plan
-        self._horizon = horizon
-        self._start = start
-        self._end_s = end_s
-        self._folder = folder
-        self._pipeline = pipeline
-        self._say = say
-        self._allowed_rate = find_allowed_rate(plan, horizon)
-        self._longest_s = plan.duration_s + _OVERHEAD_S
-        self._probes: list[Probe] = []
-        self._is_complete = False
-
-    def carry_out(self) -> Iterator[Limit]:
-        """Probe until no rate is left to try, or until the time left is shorter than a probe; yields what is known after each probe, and at the
-        end.
-        """
-        self._say(f"horizon {self._horizon}:")
-        measured_s: list[float] = []
-        while True:
-            rate = find_next_rate(
-                self._results,
-                start=self._start,
-                precision=self._plan.precision,
-                confirms=self._plan.confirms,
-                decisive=self._allowed_rate,
-            )
-            if rate is None:
-                self._is_complete = True
-                break
-            if time.monotonic() + max(measured_s, default=self._longest_s) > self._end_s:
-                break
-            began_s = time.monotonic()
-            probe = self._carry_out_one(rate)
-            measured_s.append(time.monotonic() - began_s)
-            self._probes.append(probe)
-            verdict = "sustained" if probe.is_sustained else f"not sustained: {probe.reason}"
-            self._say(f"  {rate:g} jobs/s: {verdict} ({self._plan.slo.describe(probe.value)})")
-            yield self._result()
-        yield self._result()
-
-    def _result(self) -> Limit:
-        """Return what the probes so far show."""
-        return Limit(
-            horizon=self._horizon,
-            interval=find_interval(self._results),
-            first_exhausted=find_first_exhausted([(probe.rate, probe.uses) for probe in self._probes if not probe.is_sustained]),
-            is_contradictory=is_contradictory(self._results),
-            is_complete=self._is_complete,
-            probes=tuple(self._probes),
-        )
-
-    @property
-    def _results(self) -> list[tuple[float, bool]]:
-        return [(probe.rate, probe.is_sustained) for probe in self._probes]
-
-    def _carry_out_one(self, rate: float) -> Probe:
-        scenario = make_probe_scenario(self._plan.scenario, self._horizon, rate, self._plan.duration_s)
-        try:
-            with open_run(scenario, self._folder, _QuietView(), is_latest=False) as run:
-                folder = run.folder
-                run.carry_out()
-            self._pipeline.make_tables(folder)  # `stallbench report` makes the page of a single run
-        except (StallbenchError, OSError, subprocess.SubprocessError) as error:
-            raise NotCarriedOutError(f"the probe of {rate:g} jobs/s could not be carried out: {error}") from error
-        return judge_probe(RunTables(folder.path), self._plan.slo, self._horizon)
+def _separate_runs() -> SeparateRuns:
+    return SeparateRuns(lambda: nullcontext(_QuietView()), is_latest=False)
 
 
 class _QuietView(RunView):
@@ -221,6 +188,9 @@ class _QuietView(RunView):
 
     def say(self, sentence: str) -> None:
         """Print nothing: it is in the records."""
+
+    def show_progress(self, sentence: str) -> None:
+        """Print nothing."""
 
     def show(self, phase: str, left_s: float, read_figures: Callable[[], object]) -> None:
         """Print nothing."""

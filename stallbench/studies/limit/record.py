@@ -1,26 +1,24 @@
-"""``limit.json``: the plan of a search for a limit, and its results so far. It is written after each probe."""
+"""The record of a search for a limit: its plan, and what each probe has shown. What was found follows from these."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS
+from stallbench.base.duration import format_duration
 from stallbench.regression.against import Against
-from stallbench.run.folder import LIMIT
+from stallbench.run.folder import create_folder
 from stallbench.run.record import describe_bench
+from stallbench.scenario.command import argument_of, list_changes, list_variant
 from stallbench.scenario.model import Scenario
-from stallbench.storage.atomic_file import replace_file
+from stallbench.shell_command import format_shell_command
 from stallbench.studies.limit.probes import Horizon, Probe
-from stallbench.studies.limit.search import Interval
+from stallbench.studies.limit.resources import find_first_exhausted
+from stallbench.studies.limit.search import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.studies.limit.slo import Slo
-from stallbench.studies.regressions import describe_outcome
-from stallbench.verdicts.check import Finding
-
-FORMAT: Literal[1] = 1
+from stallbench.studies.study import StudyFolder, StudyRecord, StudyRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +31,32 @@ class LimitPlan:
     duration_s: float
     """Of each probe's measured phase."""
     within_s: float
+    """Time limit of the command."""
     precision: float
     confirms: bool
     """Whether both ends of an interval are run once more."""
     start_rate: float | None
     """None: the rate of the baseline, or a share of the capacity, which is then measured first."""
     against: Against | None = None
-    """The baseline that the limits are compared with, if any."""
+    """The baseline that the limits are compared with, if any; in the record none, because ``against.json`` has it."""
+
+    @property
+    def command(self) -> str:
+        """The command that repeats the search, without a baseline."""
+        scenario = self.scenario
+        return format_shell_command(
+            [
+                *("stallbench", "limit", argument_of(scenario.name, scenario.file)),
+                *list_variant(scenario.variant),
+                *list_changes(scenario.changes),
+                *("--slo", self.slo.text),
+                *(("--horizon", self.horizons[0]) if len(self.horizons) == 1 else ()),
+                *("--probe", format_duration(self.duration_s), "--within", format_duration(self.within_s)),
+                *("--precision", f"{self.precision:g}"),
+                *(("--start", f"{self.start_rate:g}") if self.start_rate else ()),
+                *(() if self.confirms else ("--no-confirm",)),
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,61 +74,80 @@ class Limit:
     probes: tuple[Probe, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitOutcome:
-    """Everything that was found."""
+class LimitRun(StudyRun):
+    """The run of one probe."""
 
-    capacity: float | None
-    limits: tuple[Limit, ...]
-    status: Literal["running", "completed", "aborted", "failed"]
-    """``aborted``: by the user, or the bench was killed. ``failed``: a run could not be carried out."""
-    reason: str = ""
-    """Why it failed."""
-    regressions: tuple[Finding, ...] = ()
-    """Findings of the comparison with the baseline; empty without one."""
+    horizon: Horizon
+    rate: float
+    """Jobs per second that are enqueued."""
+    probe: Probe | None = None
+    """None until the run is completed."""
+
+
+class LimitRecord(StudyRecord):
+    """The whole file."""
+
+    kind: Literal["limit"] = "limit"
+    plan: LimitPlan
+    capacity: float | None = None
+    """Jobs per second that the workers complete on a full queue; none if it was not measured."""
+    starts: Mapping[Horizon, float] = {}
+    """The first rate of the search with each horizon; empty before the capacity is measured."""
+    allowed: Mapping[Horizon, float] = {}
+    """The lowest rate that the tolerance allows, which is tried, too; empty without a baseline."""
+    runs: tuple[LimitRun, ...] = ()
+    limits: tuple[Mapping[str, Any], ...] = ()
+    """What was found, as `find_limits` returns it, without the probes; empty until the search has ended."""
+
+    def results_of(self, horizon: Horizon) -> list[tuple[float, bool]]:
+        """Return the rates that were tried with a horizon, and whether each was sustained."""
+        return [(probe.rate, probe.is_sustained) for probe in self.probes_of(horizon)]
+
+    def probes_of(self, horizon: Horizon) -> list[Probe]:
+        """Return the probes with a horizon, in their order."""
+        return [run.probe for run in self.runs if run.horizon == horizon and run.probe]
+
+    def find_next_rate(self, horizon: Horizon) -> float | None:
+        """Return the rate that is to be tried next; none if nothing is left to try."""
+        return find_next_rate(
+            self.results_of(horizon),
+            start=self.starts[horizon],
+            precision=self.plan.precision,
+            confirms=self.plan.confirms,
+            decisive=self.allowed.get(horizon),
+        )
+
+    def find_limits(self) -> list[Limit]:
+        """Return what the probes so far show, for each horizon that was begun."""
+        begun = [each for each in self.plan.horizons if self.status == "completed" or self.probes_of(each)]
+        return [self._find_limit(horizon) for horizon in begun]
+
+    def _find_limit(self, horizon: Horizon) -> Limit:
+        probes, results = self.probes_of(horizon), self.results_of(horizon)
+        return Limit(
+            horizon=horizon,
+            interval=find_interval(results),
+            first_exhausted=find_first_exhausted([(probe.rate, probe.uses) for probe in probes if not probe.is_sustained]),
+            is_contradictory=is_contradictory(results),
+            is_complete=horizon in self.starts and self.find_next_rate(horizon) is None,
+            probes=tuple(probes),
+        )
 
     @property
-    def exit_code(self) -> int:
-        """Pass: each limit has a lower and an upper end, and none is worse than in the baseline."""
-        if self.status == "aborted":
-            return EXIT_INTERRUPTED
-        if self.status != "completed":
-            return EXIT_NOT_CARRIED_OUT
-        is_known = all(limit.interval.is_bounded for limit in self.limits)
-        return EXIT_PASS if is_known and describe_outcome(self.regressions) in ("", "pass") else EXIT_FAIL
+    def verdict(self) -> Literal["pass", "fail", "unknown"]:
+        """``pass`` if each limit has a lower and an upper end."""
+        return "pass" if all(limit.interval.is_bounded for limit in self.find_limits()) else "unknown"
 
 
-def write_outcome(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> None:
-    """Replace the record in the search's folder."""
-    replace_file(folder / LIMIT, json.dumps(_as_json(plan, outcome), indent=1))
+class LimitFolder(StudyFolder[LimitRecord]):
+    """The folder of a search."""
+
+    model = LimitRecord
 
 
-def write_end(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> LimitOutcome:
-    """Write the record at the end; returns the outcome, which is ``failed`` if the record cannot be written."""
-    try:
-        write_outcome(folder, plan, outcome)
-    except OSError as error:
-        reasons = (outcome.reason, f"{folder / LIMIT} could not be written: {error.strerror or error}")
-        return replace(outcome, status="failed", reason="\n".join(filter(None, reasons)))
-    return outcome
-
-
-def _as_json(plan: LimitPlan, outcome: LimitOutcome) -> Mapping[str, Any]:
-    scenario = plan.scenario
-    return {
-        "format": FORMAT,
-        "status": outcome.status,
-        "reason": outcome.reason,
-        "bench": describe_bench().model_dump(mode="json"),
-        "scenario": scenario.name,
-        "variant": scenario.variant,
-        "changes": scenario.changes,
-        "slo": asdict(plan.slo),
-        "probe_s": plan.duration_s,
-        "precision": plan.precision,
-        "confirms": plan.confirms,
-        "within_s": plan.within_s,
-        "capacity": outcome.capacity,
-        "limits": [asdict(limit) for limit in outcome.limits],
-        "regressions": [finding.as_json() for finding in outcome.regressions],
-    }
+def begin_search(plan: LimitPlan, runs: Path) -> tuple[LimitFolder, LimitRecord]:
+    """Create the folder of a search below ``runs``, and its record. Raises `NotCarriedOutError` if ``runs`` cannot be written."""
+    folder = LimitFolder(create_folder(runs, "limit", plan.scenario.name, plan.scenario.variant))
+    record = LimitRecord(id=folder.path.name, bench=describe_bench(), plan=replace(plan, against=None))
+    folder.write(record)
+    return folder, record

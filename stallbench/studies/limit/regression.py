@@ -26,13 +26,12 @@ from stallbench.regression.comparability import (
 )
 from stallbench.regression.compared_metric import Subject
 from stallbench.regression.tolerance import SUSTAINED_RATE
-from stallbench.report.junit import write_suites
 from stallbench.run.host_facts import read_host_facts
 from stallbench.run.record import RunRecord, read_record
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.studies.limit.probes import Horizon, make_probe_scenario
-from stallbench.studies.limit.record import Limit, LimitOutcome, LimitPlan
-from stallbench.studies.regressions import as_finding, make_finding, make_regression_suite
+from stallbench.studies.limit.record import Limit, LimitPlan
+from stallbench.studies.regressions import as_finding, make_finding
 from stallbench.verdicts.check import Finding
 
 SUBJECT = Subject(metric=SUSTAINED_RATE, better="higher", role="ranked")
@@ -106,7 +105,13 @@ def find_regressions(plan: LimitPlan, limits: Sequence[Limit], folder: Path) -> 
         if not limit.probes:
             findings.append(make_finding(name, "unknown", "no rate was tried; give the search more time with --within"))
             continue
-        record = read_record(folder / limit.probes[0].run / "run.json")
+        path = folder / limit.probes[0].run / "run.json"
+        if not path.is_file():
+            findings.append(
+                make_finding(name, "unknown", "the folders of runs are gone; what they can be compared with is not known")
+            )
+            continue
+        record = read_record(path)
         conditions = find_probe_conditions(record.scenario, plan.slo.text)
         if obstacle := find_obstacle_to(plan.against.baseline, "limit", name, record, conditions):
             findings.append(make_finding(name, "unknown", f"cannot be compared with the baseline: {obstacle}"))
@@ -137,9 +142,3 @@ def _ask(plan: LimitPlan, limit: Limit, record: RunRecord, baseline: Baseline) -
             obstacle=f"the limit is {between} jobs/s, and {allowed:g} are expected; the search could not decide it, because {why}",
         )
     return asked
-
-
-def write_regressions(folder: Path, plan: LimitPlan, outcome: LimitOutcome) -> None:
-    """Write ``junit.xml`` with a case for each finding; nothing if there is none."""
-    if outcome.regressions:
-        write_suites(folder / "junit.xml", [make_regression_suite(plan.scenario.name, folder.name, outcome.regressions)])

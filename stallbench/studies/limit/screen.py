@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from stallbench.console import VisibleConsole
 from stallbench.run.view import TABLE_WIDTH
-from stallbench.studies.limit.record import Limit, LimitOutcome, LimitPlan
+from stallbench.studies.limit.record import Limit, LimitPlan, LimitRecord
 from stallbench.studies.limit.resources import UNKNOWN
 from stallbench.studies.regressions import print_regressions
 from stallbench.verdicts.expectations import format_value
 
+PROBE_HEADERS = ("jobs/s", "completed/s", "dead tuples", "sustained", "exhausted")
+"""Of a table of probes; the bounded metric comes after the first."""
 
-def print_limits(plan: LimitPlan, outcome: LimitOutcome, folder: str, console: Console | None = None) -> None:
-    """Print what was found, and the path of the ``folder`` with the record and the runs."""
+
+def print_limits(record: LimitRecord, report: str, console: Console | None = None) -> None:
+    """Print what was found, and the path of the ``report``."""
     console = console or VisibleConsole(highlight=False, width=TABLE_WIDTH)
+    limits = record.find_limits()
     console.print()
-    for limit in outcome.limits:
-        console.print(_show_probes(limit, plan))
-    for limit in outcome.limits:
-        console.print(f"[bold]{escape(describe_limit(limit, plan, is_over=outcome.status == 'completed'))}[/]", soft_wrap=True)
-    if (share := describe_held_share(outcome)) is not None:
+    for limit in limits:
+        console.print(_show_probes(limit, record.plan))
+    for limit in limits:
+        answer = describe_limit(limit, record.plan, is_over=record.status == "completed")
+        console.print(f"[bold]{escape(answer)}[/]", soft_wrap=True)
+    if (share := describe_held_share(limits)) is not None:
         console.print(escape(share), soft_wrap=True)
-    print_regressions(outcome.regressions, console)
-    console.print(f"record and runs: {folder}", soft_wrap=True)
+    print_regressions(record.regressions, console)
+    if record.status == "failed":
+        console.print(f"[red]{escape(record.reason)}[/]", soft_wrap=True)
+    console.print(f"report: {report}", soft_wrap=True)
 
 
 def describe_limit(limit: Limit, plan: LimitPlan, *, is_over: bool) -> str:
@@ -58,9 +67,9 @@ def describe_limit(limit: Limit, plan: LimitPlan, *, is_over: bool) -> str:
     return answer
 
 
-def describe_held_share(outcome: LimitOutcome) -> str | None:
+def describe_held_share(limits: Sequence[Limit]) -> str | None:
     """Return the share of the limit that remains while the horizon is held; none if one of the two limits is not known."""
-    intervals = {limit.horizon: limit.interval for limit in outcome.limits if limit.interval.is_bounded}
+    intervals = {limit.horizon: limit.interval for limit in limits if limit.interval.is_bounded}
     if set(intervals) != {"free", "held"}:
         return None
     free, held = intervals["free"], intervals["held"]
@@ -88,19 +97,28 @@ def _describe_resource(limit: Limit) -> str:
     return f"{limit.first_exhausted} ({use.description})"
 
 
-def _show_probes(limit: Limit, plan: LimitPlan) -> Table:
-    table = Table(title=f"horizon {limit.horizon}", title_justify="left")
-    for header in ("jobs/s", plan.slo.metric, "completed/s", "dead tuples"):
-        table.add_column(header, justify="right")
-    table.add_column("sustained")
-    table.add_column("exhausted")
-    for probe in sorted(limit.probes, key=lambda probe: probe.rate):
-        table.add_row(
+def list_probe_rows(limit: Limit) -> list[tuple[str, ...]]:
+    """Return the cells of each probe, by rising rate."""
+    return [
+        (
             f"{probe.rate:g}",
             "–" if probe.value is None else format_value(probe.value),
             format_value(probe.completed_rate),
             "–" if probe.dead_tuples is None else format_value(probe.dead_tuples),
-            "[green]yes[/]" if probe.is_sustained else f"[red]no[/]: {escape(probe.reason)}",
+            "yes" if probe.is_sustained else f"no: {probe.reason}",
             ", ".join(use.resource for use in probe.uses if use.is_exhausted),
         )
+        for probe in sorted(limit.probes, key=lambda probe: probe.rate)
+    ]
+
+
+def _show_probes(limit: Limit, plan: LimitPlan) -> Table:
+    table = Table(title=f"horizon {limit.horizon}", title_justify="left")
+    rate, *others = PROBE_HEADERS
+    for header in (rate, plan.slo.metric, *others):
+        table.add_column(header, justify="left" if header in ("sustained", "exhausted") else "right")
+    for row in list_probe_rows(limit):
+        *figures, sustained, exhausted = map(escape, row)
+        word, colon, why = sustained.partition(":")
+        table.add_row(*figures, f"[{'green' if word == 'yes' else 'red'}]{word}[/]{colon}{why}", exhausted)
     return table

@@ -1,0 +1,91 @@
+"""What a search for a limit does with its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from junitparser import TestSuite
+
+from stallbench.regression.against import read_against
+from stallbench.regression.baseline_file import Baseline
+from stallbench.report.junit import make_case
+from stallbench.studies.junit import write_junit
+from stallbench.studies.kind import Conclusion, StudyKind
+from stallbench.studies.limit.baseline import read_limit_baseline
+from stallbench.studies.limit.record import Limit, LimitFolder, LimitRecord
+from stallbench.studies.limit.regression import find_regressions
+from stallbench.studies.limit.screen import PROBE_HEADERS, describe_held_share, describe_limit, list_probe_rows, print_limits
+from stallbench.studies.page import Page, PageTable, write_pages
+
+
+class LimitKind(StudyKind):
+    """The highest rate that a queue sustains."""
+
+    title = "search for a limit"
+    model = LimitRecord
+
+    def conclude(self, folder: Path) -> Conclusion:
+        """Compare the limits with those of the baseline, and make page and JUnit."""
+        of_search = LimitFolder(folder)
+        record = of_search.read()
+        limits = record.find_limits()
+        if record.status == "completed":
+            plan = replace(record.plan, against=read_against(folder))
+            record = record.model_copy(update={"regressions": find_regressions(plan, limits, folder)})
+        record = record.model_copy(update={"limits": tuple(map(_without_probes, limits))})
+        if not record.is_running:
+            of_search.write(record)
+        write_pages(of_search, record, _make_page(record, limits))
+        write_junit(folder, record.plan.scenario.name, record, [_make_suite(record, limits)])
+        return Conclusion(record, lambda report: print_limits(record, report))
+
+    def read_baselines(self, folder: Path) -> Sequence[tuple[str, Baseline]]:
+        """Return the rates that were sustained."""
+        return [(str(folder), read_limit_baseline(folder))]
+
+
+def _without_probes(limit: Limit) -> dict[str, object]:
+    return {key: value for key, value in asdict(limit).items() if key != "probes"}
+
+
+def _make_page(record: LimitRecord, limits: Sequence[Limit]) -> Page:
+    plan = record.plan
+    is_over = record.status == "completed"
+    share = describe_held_share(limits)
+    variant = f", variant {plan.scenario.variant}" if plan.scenario.variant else ""
+    return Page(
+        kicker=f"limit · {plan.scenario.name}{variant} · {plan.slo.text}",
+        title=plan.scenario.summary,
+        sentences=[*(describe_limit(limit, plan, is_over=is_over) for limit in limits), *([share] if share else [])],
+        tables=[
+            PageTable(
+                title=f"Horizon {limit.horizon}",
+                hint=f"Each row is a run of {plan.duration_s:g} s. A resource is exhausted when its use reaches its threshold.",
+                headers=(*PROBE_HEADERS[:1], plan.slo.metric, *PROBE_HEADERS[1:]),
+                rows=list_probe_rows(limit),
+            )
+            for limit in limits
+        ],
+        command=plan.command,
+    )
+
+
+def _make_suite(record: LimitRecord, limits: Sequence[Limit]) -> TestSuite:
+    suite = TestSuite("stallbench.limit")
+    found = {limit.horizon: limit for limit in limits}
+    for horizon in record.plan.horizons:
+        limit = found.get(horizon)
+        is_known = limit is not None and limit.interval.is_bounded and record.status == "completed"
+        reason = (
+            describe_limit(limit, record.plan, is_over=record.status == "completed")
+            if limit
+            else f"the search is {record.status}"
+        )
+        name = f"the limit with the horizon {horizon} has a lower and an upper end"
+        suite.add_testcase(make_case(name, f"limit.{record.plan.scenario.name}", "pass" if is_known else "unknown", reason))
+    return suite
+
+
+KIND = LimitKind()
