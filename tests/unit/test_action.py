@@ -1,0 +1,82 @@
+"""``action.yml``, the action for GitHub: its inputs are all used, and its last step runs what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stallbench import PROJECT
+
+ACTION = PROJECT / "action.yml"
+STUB = """#!/bin/sh
+echo "stallbench $*"
+previous=
+for each; do
+  if [ "$previous" = --runs ]; then mkdir -p "$each/latest"; echo "the summary" > "$each/latest/summary.md"; fi
+  previous=$each
+done
+exit ${STUB_EXIT:-0}
+"""
+
+
+@pytest.fixture(scope="module")
+def action() -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(ACTION.read_text())
+    return content
+
+
+def run_last_step(
+    action: dict[str, Any], folder: Path, *, stub_exit: int = 0, **inputs: str
+) -> tuple[subprocess.CompletedProcess[str], str]:
+    """Run the last step as GitHub does, with a stub in the place of the bench; returns what it printed, and the page's summary."""
+    program = folder / "stallbench" / "bin" / "stallbench"
+    program.parent.mkdir(parents=True)
+    program.write_text(STUB)
+    program.chmod(0o755)
+    summary = folder / "summary.md"
+    summary.touch()
+    given = {name: inputs.get(name, each["default"]) for name, each in action["inputs"].items()}
+    *_, step = action["runs"]["steps"]
+    own = {name: given[value.removeprefix("${{ inputs.").removesuffix(" }}")] for name, value in step["env"].items()}
+    of_github = {"RUNNER_TEMP": str(folder), "GITHUB_STEP_SUMMARY": str(summary), "PATH": os.environ["PATH"]}
+    ended = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        env={**of_github, **own, "STUB_EXIT": str(stub_exit)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ended, summary.read_text()
+
+
+def test_it_is_a_composite_action_that_uses_each_input(action: dict[str, Any]) -> None:
+    assert action["runs"]["using"] == "composite"
+    assert all(step["shell"] == "bash" for step in action["runs"]["steps"])
+    assert set(re.findall(r"inputs\.(\w+)", ACTION.read_text())) == set(action["inputs"])
+    assert not [step["name"] for step in action["runs"]["steps"] if "${{" in step["run"]], "an input is a value, and never code"
+
+
+def test_a_scenario_is_run_and_its_summary_is_shown_whatever_its_verdict(action: dict[str, Any], tmp_path: Path) -> None:
+    ended, summary = run_last_step(action, tmp_path, stub_exit=1, scenario="longtx", arguments="--variant skip_locked")
+    assert ended.returncode == 1
+    assert ended.stdout == f"stallbench run longtx --runs {tmp_path}/stallbench-runs --variant skip_locked\n"
+    assert summary == "the summary\n"
+
+
+def test_without_a_scenario_a_server_is_observed_once_unless_a_time_is_given(action: dict[str, Any], tmp_path: Path) -> None:
+    ended, summary = run_last_step(action, tmp_path / "once", dsn="postgresql://a@b/c")
+    assert (ended.returncode, summary) == (0, "stallbench observe --dsn postgresql://a@b/c --once\n")
+    ended, summary = run_last_step(action, tmp_path / "for", stub_exit=3, dsn="postgresql://a@b/c", arguments="--for 1m --all")
+    assert (ended.returncode, summary) == (3, "stallbench observe --dsn postgresql://a@b/c --for 1m --all\n")
+
+
+def test_neither_is_bad_input(action: dict[str, Any], tmp_path: Path) -> None:
+    ended, _ = run_last_step(action, tmp_path)
+    assert ended.returncode == 2
+    assert "give the input scenario, or the input dsn" in ended.stderr
