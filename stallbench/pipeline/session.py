@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+import psutil
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -166,6 +167,7 @@ def _environment(java: JavaRuntime, options: Sequence[str], *, is_local: bool) -
 
 def _start(master: str, settings: Mapping[str, str], environment: Mapping[str, str]) -> SparkSession:
     before = {name: os.environ.get(name) for name in environment}
+    others = set(psutil.Process().children())
     os.environ.update(environment)
     try:
         builder = SparkSession.builder.master(master).appName("stallbench")
@@ -179,6 +181,11 @@ def _start(master: str, settings: Mapping[str, str], environment: Mapping[str, s
             else f"; is a Spark {pyspark.__version__} master there, and can it reach this machine?"
         )
         raise PipelineError(f"Spark did not start on {master}: {explain(error).rstrip('.')}{hint}") from None
+    except KeyboardInterrupt:
+        # PySpark does not know this Java yet, and Java would wait without end for a file in a folder that PySpark has removed.
+        for child in set(psutil.Process().children()) - others:
+            child.kill()
+        raise
     finally:
         for name, earlier in before.items():
             if earlier is None:

@@ -76,3 +76,11 @@ def test_a_process_that_is_not_needed_after_all_leaves_nothing(tmp_path: Path, s
         assert wait_until(lambda: bool(java_of(scratch)), within_s=120, every_s=0.1)
     assert java_of(scratch) == []
     assert list(scratch.iterdir()) == []
+
+
+def test_an_interrupt_while_spark_starts_leaves_no_java(tmp_path: Path, scratch: Path) -> None:
+    with KeptPipeline() as pipeline:
+        pipeline.prepare(make_folder(tmp_path / "run", 1))
+        assert wait_until(lambda: bool(java_of(scratch)), within_s=120, every_s=0.1)
+        pipeline._is_at_work = True  # as if its tables were waited for
+    assert wait_until(lambda: java_of(scratch) == [], within_s=20, every_s=0.1)
