@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stallbench.base.duration import format_duration
@@ -33,6 +33,15 @@ class Ending:
     sentence: str
     statement: str
     """Empty if the bench knows none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeTile:
+    """One part of the outcome, as a figure."""
+
+    label: str
+    figure: str
+    note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +187,39 @@ def _describe_exited(outcome: Outcome) -> list[str]:
         return []
     back = "" if outcome.gone else ", and came back"
     return [f"{', '.join(outcome.exited[:_IDS])}{', ...' if len(outcome.exited) > _IDS else ''} exited unexpectedly{back}."]
+
+
+def list_tiles(verdict: Verdict) -> list[OutcomeTile]:
+    """Return the figures of the worst phase and of the whole run: latency, backlog, recovery, lost and repeated jobs; none without an outcome."""
+    outcome = verdict.outcome
+    if outcome is None:
+        return []
+    tiles = _list_tiles_of(outcome.worst) if outcome.worst else []
+    safety = outcome.safety
+    counts = {"lost": safety.lost.count, "repeated": safety.repeated.count, "stranded": safety.stranded.count}
+    figure = " · ".join("?" if name in safety.unknown else f"{count:,}" for name, count in counts.items())
+    return [*tiles, OutcomeTile(label="lost · repeated · stranded", figure=figure, note="jobs, in the whole run")]
+
+
+def _list_tiles_of(phase: PhaseOutcome) -> list[OutcomeTile]:
+    between = f"{phase.baseline} → {phase.phase}" if phase.baseline else phase.phase
+    latency = [_show(phase.latency_before_ms, _format_ms), _show(phase.latency_ms, _format_ms)]
+    waiting = [_show(phase.waiting_before, format_value), _show(phase.waiting, format_value)]
+    seconds = phase.recovery.seconds
+    after = {"after": f"{seconds:.0f} s" if seconds is not None else "", "not in": f"not in {seconds or 0:.0f} s"}
+    return [
+        OutcomeTile(label="latency of 95 of 100 jobs, up to", figure=" → ".join(latency), note=f"{phase.effect}; {between}"),
+        OutcomeTile(label="jobs waiting, most", figure=" → ".join(waiting), note=between),
+        OutcomeTile(
+            label="back to normal",
+            figure=after.get(phase.recovery.kind, phase.recovery.kind),
+            note=f"from the end of the fault in {phase.phase}",
+        ),
+    ]
+
+
+def _show(value: float | None, form: Callable[[float], str]) -> str:
+    return "no data" if value is None else form(value)
 
 
 def find_ending(record: RunRecord, verdict: Verdict) -> Ending | None:

@@ -15,7 +15,7 @@ from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report.charts import make_chart_data
 from stallbench.report.junit import write_junit
 from stallbench.report.markdown import escape_markdown, format_code
-from stallbench.report.outcome_text import describe_outcome, describe_run, describe_verdict, find_ending, find_help
+from stallbench.report.outcome_text import describe_outcome, describe_run, describe_verdict, find_ending, find_help, list_tiles
 from stallbench.report.rows import add_up_errors, find_highlights, list_phase_rows, list_recoveries
 from stallbench.report.samples import find_unread_logs, read_deadlocks, read_plans, read_vacuum
 from stallbench.run.record import RunRecord
@@ -73,6 +73,7 @@ def _render(template: str, run: RunTables, verdict: Verdict, *, autoescape: bool
         said=describe_verdict(run.record, verdict),
         ending=find_ending(run.record, verdict),
         help=find_help(run.record, verdict),
+        tiles=list_tiles(verdict),
         trend=verdict.attribution.trend,
         phase_names=[phase.name for phase in run.record.started_phases],
         phase_rows=list_phase_rows(run),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from stallbench.report import make_report
 from stallbench.report.outcome_text import describe_outcome, describe_run, find_ending, find_help
 from stallbench.verdicts import RunTables, judge
 from stallbench.verdicts.outcome import PhaseOutcome, find_outcome
@@ -300,3 +302,19 @@ def test_nobody_is_blamed_if_the_queue_was_not_affected(tmp_path: Path) -> None:
     run = make_disturbed(tmp_path, holders=pd.DataFrame([row], columns=EMPTY["holders"]))
     verdict = judge(run)
     assert (find_ending(run.record, verdict), find_help(run.record, verdict)) == (None, None)
+
+
+def test_the_page_has_the_outcome_in_figures_and_folds_what_does_not_apply(tmp_path: Path) -> None:
+    run = make_disturbed(tmp_path, latency_ms=lambda t_s: 8400.0 if t_s < 63 else 10.0)
+    page = make_report(run, judge(run)).read_text()
+    figures = re.findall(r'<p class="part">(.*?)</p>\s*<p class="figure"><strong>(.*?)</strong>', page)
+    assert figures == [
+        ("latency of 95 of 100 jobs, up to", "10 ms → 8.4 s"),
+        ("jobs waiting, most", "1 → 1"),
+        ("back to normal", "8 s"),
+        ("lost · repeated · stranded", "0 · 0 · 0"),
+    ]
+    folded = page[page.index("that do not apply to this run") :]
+    assert '<span class="badge small info">' in folded
+    assert '<span class="badge small info">' not in page[: page.index("that do not apply to this run")]
+    assert "<th>" not in page, "each header cell says whether it is of a column or of a row"
