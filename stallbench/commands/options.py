@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stallbench.errors import BadInputError
-from stallbench.run.folder import STUDY, find_study_folder
+from stallbench.run.folder import STUDY, find_study_folder, require_own
 from stallbench.storage.address import is_address
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ def find_study_to_continue(name: str, kind: StudyKind, runs: Path) -> Path:
         )
     if (found := read_kind(folder)) is not kind:
         raise BadInputError(f"--continue {name}: is a {found.title}; expected a {kind.title}")
+    require_own(folder)
     return folder
 
 

@@ -19,7 +19,7 @@ from stallbench.commands.options import (
 )
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
-from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_soak_folder, find_study_folder
+from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_soak_folder, find_study_folder, require_own
 from stallbench.storage.address import AnyPath, is_address
 from stallbench.visible_text import say
 
@@ -68,14 +68,17 @@ def report(
         _note(at, compared)
         conclude_and_exit(at, spark)
     if (soaked := find_soak_folder(run, runs)) is not None:
+        require_own(soaked)
         _note(soaked, compared)
         conclude_soak_and_exit(soaked)
     if (study := find_study_folder(run, runs)) is not None:
         if compared:
             _require_comparable(study)
+        require_own(study)
         _note(study, compared)
         conclude_study_and_exit(study)
     path = find_run_folder(run, runs).path
+    require_own(path)
     _note(path, compared)
     conclude_and_exit(path, spark)
 

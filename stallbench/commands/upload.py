@@ -8,7 +8,7 @@ import typer
 
 from stallbench.commands.options import RunsOption
 from stallbench.errors import BadInputError
-from stallbench.run.folder import RUNS, find_run_folder
+from stallbench.run.folder import RUNS, find_run_folder, require_own
 from stallbench.storage.address import is_address
 from stallbench.visible_text import say
 
@@ -36,6 +36,7 @@ def upload(
     if not is_address(address):
         raise BadInputError(f"{address}: expected an address like s3://BUCKET/RUNS")
     folder = find_run_folder(run, runs).path
+    require_own(folder)
     target = storage.open_for_upload(address) / folder.name
     storage.upload(folder, target)
     say(f"uploaded: {target}")

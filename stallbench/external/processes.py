@@ -20,7 +20,7 @@ from stallbench.queues.registration import (
     stop_file,
 )
 from stallbench.records.endpoint import Endpoint
-from stallbench.run.folder import RunFolder
+from stallbench.run.folder import GROUP_WRITES, RunFolder
 from stallbench.run.record import QueueRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.cluster import Cluster
@@ -29,7 +29,6 @@ from stallbench.storage.private import Trust, find_group, open_trusted
 from stallbench.waiting import wait_until
 
 _ENTERED_BY_GROUP = 0o2750
-_WRITTEN_BY_GROUP = 0o3770
 """Its files belong to the group, as the folder does; each can be replaced by its own user alone, so that no member writes another's instructions or records."""
 
 
@@ -73,7 +72,7 @@ class ExternalProcesses:
         if self._group is not None:
             self._share(self._folder.parent, _ENTERED_BY_GROUP)
             for folder in (self._folder, locust, self._folder.parent / "events"):
-                self._share(folder, _WRITTEN_BY_GROUP)
+                self._share(folder, GROUP_WRITES)
         if primary.control.process is not None:
             self._write(PASSWORD_FILE, primary.direct.password.get_secret_value())
         self._write(INSTRUCTIONS_FILE, instructions.model_dump_json(indent=1))

@@ -16,7 +16,7 @@ from stallbench import IS_WHEEL, PROJECT
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE
 from stallbench.storage.address import AnyPath, address_errors, open_address
-from stallbench.storage.private import require_plain, require_trusted_link
+from stallbench.storage.private import UntrustedError, require_own_folder, require_plain, require_trusted_link
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ SOAK = "soak.json"
 """The file that identifies the folder of a soak."""
 SOAK_LINKS = ("current", ".current")
 """Links in the folder of a soak, which only the processes of its running cycle follow, after the bench has made the first of them anew from the second."""
+GROUP_WRITES = 0o3770
+"""Mode of a folder of a run into which the members of the group of ``--group`` write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,24 @@ def find_run_at(address: str) -> AnyPath:
                 raise
             raise BadInputError(f"{address}: not a run's folder: it has no run.json") from None
     return folder
+
+
+def require_own(folder: Path) -> None:
+    """Raise `UntrustedError` if another user can make links in the folder of a run or a study, which the bench would follow when it writes there.
+
+    A link is looked for when the folder is found, but can be made afterwards. The members of the group of ``--group`` are trusted.
+    """
+    events = folder / "events"
+    found = events.lstat() if events.is_dir() else None
+    is_shared = found and found.st_mode & GROUP_WRITES == GROUP_WRITES and found.st_uid == folder.lstat().st_uid
+    try:
+        require_own_folder(
+            folder, group=found.st_gid if found and is_shared else None, ignored=[folder / link for link in SOAK_LINKS]
+        )
+    except UntrustedError as error:
+        raise UntrustedError(
+            f"{error}; another user could lead what is written into the folder elsewhere: copy it to a folder of your own, by cp -r {folder} DIR"
+        ) from error
 
 
 def remove_run_folder(path: Path) -> None:

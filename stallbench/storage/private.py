@@ -188,11 +188,26 @@ def require_own_file(fd: int, path: Path) -> None:
     _require(OWN, path, os.fstat(fd), _FILE)
 
 
-def require_plain(folder: Path, *, ignored: Collection[Path] = ()) -> None:
+def require_own_folder(folder: Path, *, group: int | None = None, ignored: Collection[Path] = ()) -> None:
+    """Raise `UntrustedError` if another user can put something into a folder or into one below it, or can replace the folder; `OSError` without it.
+
+    Trusted are this user, root, and the owner of the bench's code; of the folders above also the owner of the one that contains it, as of a volume or a
+    workspace in a container; of all but the folder itself the members of ``group``. ``ignored``: as `require_plain` has it.
+    """
+    owners = PROGRAMS.owners
+    above = Trust(root=True, group=group, owners=owners | {folder.parent.stat().st_uid})
+    os.close(_open_folder(folder.parent.resolve(strict=True), above, is_above=True))
+    found = folder.lstat()
+    _require(Trust(root=True, owners=owners), folder, found, _FOLDER)
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):  # else nobody else gets to what it contains
+        require_plain(folder, ignored=ignored, trust=Trust(root=True, group=group, owners=owners))
+
+
+def require_plain(folder: Path, *, ignored: Collection[Path] = (), trust: Trust | None = None) -> None:
     """Raise `UntrustedError` if anything below a folder is neither a file nor a folder, or cannot be listed; none of it is followed or opened.
 
     An archive or a repository can contain links and pipes: by the path of a link a file elsewhere is read or written, and a pipe is waited for.
-    ``ignored``: paths that may be links, because nothing is read or written by them.
+    ``ignored``: paths that may be links, because nothing is read or written by them. ``trust``: whose the folders must be, too.
     """
     unseen = [folder]
     while unseen:
@@ -206,10 +221,13 @@ def require_plain(folder: Path, *, ignored: Collection[Path] = ()) -> None:
             raise UntrustedError(f"{path}: {error.strerror}; expected a folder that this user can read") from error
         for entry in found:
             try:
-                mode = entry.stat(follow_symlinks=False).st_mode
+                status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
+            mode = status.st_mode
             if stat.S_ISDIR(mode):
+                if trust and (objection := trust.find_objection(status)):
+                    raise UntrustedError(f"{entry.path}: {objection}")
                 unseen.append(Path(entry.path))
             elif not stat.S_ISREG(mode) and Path(entry.path) not in ignored:
                 kind = "a link" if stat.S_ISLNK(mode) else "a pipe, a socket or a device"

@@ -14,7 +14,7 @@ from stallbench.external.addresses import ExternalServers, read_external_servers
 from stallbench.regression.against import Against, write_against
 from stallbench.regression.comparability import with_load_of
 from stallbench.run.capacity import with_measured_load
-from stallbench.run.folder import find_soak_folder
+from stallbench.run.folder import find_soak_folder, require_own
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.external import require_fit_for_external
@@ -117,4 +117,5 @@ def _find(name: str, runs: Path) -> SoakFolder:
         there_are = f"; there are {', '.join(known[:3])}" if known else f"; there is none below {runs}"
         what = "is not a soak's folder: it has no soak.json" if Path(name).is_dir() or (runs / name).is_dir() else "no such soak"
         raise BadInputError(f"--resume {name}: {what}{there_are}")
+    require_own(path)
     return SoakFolder(path)
