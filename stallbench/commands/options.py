@@ -14,7 +14,7 @@ from stallbench.run.folder import STUDY, find_study_folder, require_own
 from stallbench.storage.address import is_address
 
 if TYPE_CHECKING:
-    from stallbench.regression.against import Against
+    from stallbench.regression.against import BaselineChoice
     from stallbench.regression.baseline_file import Baseline
     from stallbench.studies.kind import StudyKind
 
@@ -153,17 +153,17 @@ def require_writable(option: str, path: Path) -> None:
         raise BadInputError(f"{option} {path}: no file can be written there; expected a path in an existing folder")
 
 
-def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Path) -> Against | None:
+def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Path) -> BaselineChoice | None:
     """Return what the options ``--against`` and ``--tolerance`` name; none without ``--against``. Raises `BadInputError`."""
     if against is None:
         if tolerance:
             raise BadInputError("--tolerance is only for a comparison with a baseline: add --against BASELINE")
         return None
-    from stallbench.regression.against import Against
+    from stallbench.regression.against import BaselineChoice
     from stallbench.regression.tolerance import read_tolerance, require_compared
 
     allowed = read_tolerance(tolerance or [])
-    found = Against(baseline=_find_baseline(against, runs), options=tuple(tolerance or []))
+    found = BaselineChoice(baseline=_find_baseline(against, runs), options=tuple(tolerance or []))
     require_compared(allowed, found.baseline.kind)
     return found
 

@@ -24,7 +24,7 @@ from stallbench.storage.address import AnyPath, is_address
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:
-    from stallbench.regression.against import Against
+    from stallbench.regression.against import BaselineChoice
 
 
 def report(
@@ -94,7 +94,7 @@ def _name_page(run: str, runs: Path, *, is_made_anew: bool) -> None:
     say(f"{shorten(page)} was made before; nothing is made again in a light installation")
 
 
-def _note(folder: AnyPath, compared: Against | None) -> None:
+def _note(folder: AnyPath, compared: BaselineChoice | None) -> None:
     """Write into the folder of a run, a comparison or a soak what it is compared with; without ``--against``, change nothing."""
     if compared:
         from stallbench.regression.against import write_against

@@ -25,12 +25,12 @@ from stallbench.run.folder import RUNS
 def soak(
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path. Leave it out with --resume."),
+        typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path. Leave it out with --continue."),
     ] = None,
     for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="The duration of the soak, like 8h.")] = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="SOAK", help="Continue an interrupted soak: its folder, or its name."),
+        typer.Option("--continue", "--resume", metavar="SOAK", help="Continue an interrupted soak: its folder, or its name."),
     ] = None,
     variant: VariantOption = None,
     set_: SetOption = None,
@@ -59,14 +59,14 @@ def soak(
     With --against the last cycles and the drift are compared with those of an earlier soak of the same length.
 
     Exit codes: 0 every cycle passed, 1 a cycle did not pass, or there is a regression (--against), 2 bad input, 3 a cycle could not be carried
-    out, 130 interrupted (the cycles completed so far are reported, and --resume continues the soak).
+    out, 130 interrupted (the cycles completed so far are reported, and --continue continues the soak).
 
     For example:
 
         stallbench soak longtx --for 8h
         stallbench soak baseline --for 20m --set phases.baseline.duration=60s
         stallbench soak longtx --for 8h --against soak.json
-        stallbench soak --resume 20261120T220000Z-soak-longtx
+        stallbench soak --continue 20261120T220000Z-soak-longtx
     """
     from stallbench.studies.soak.command import begin_or_resume, carry_out
 

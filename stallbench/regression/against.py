@@ -16,7 +16,7 @@ AGAINST = "against.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
+class BaselineChoice:
     """What a run or a comparison is compared with."""
 
     baseline: Baseline
@@ -29,13 +29,13 @@ class Against:
         return read_tolerance(self.options)
 
 
-def write_against(folder: AnyPath, against: Against) -> None:
+def write_against(folder: AnyPath, against: BaselineChoice) -> None:
     """Write it into the folder of a run or a comparison."""
     content = {"baseline": against.baseline.model_dump(mode="json"), "tolerance": list(against.options)}
     replace_file(folder / AGAINST, json.dumps(content, indent=1, sort_keys=True))
 
 
-def read_against(folder: AnyPath) -> Against | None:
+def read_against(folder: AnyPath) -> BaselineChoice | None:
     """Return what the folder of a run or a comparison has; none if it was not compared. Raises `BadInputError` if the file is damaged."""
     path = folder / AGAINST
     try:
@@ -49,4 +49,4 @@ def read_against(folder: AnyPath) -> Against | None:
         raise BadInputError(f"{path}: damaged: {error}; compare again with --against") from None
     if not isinstance(options, Sequence) or isinstance(options, str):
         raise BadInputError(f"{path}: damaged: the tolerance is no list; compare again with --against")
-    return Against(baseline=parse_baseline(json.dumps(baseline), str(path)), options=tuple(map(str, options)))
+    return BaselineChoice(baseline=parse_baseline(json.dumps(baseline), str(path)), options=tuple(map(str, options)))

@@ -14,7 +14,7 @@ from typing import Literal
 
 from stallbench.measures import has_direction
 from stallbench.regression.baseline_file import BaselineVariant
-from stallbench.regression.compared_metric import Subject
+from stallbench.regression.compared_metric import ComparedMetric
 from stallbench.regression.statistics import FEWEST_ROUNDS, Difference, adjust, find_unpaired_difference
 from stallbench.regression.tolerance import Allowance, Tolerance
 from stallbench.scenario.model import Scenario
@@ -24,10 +24,10 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class MetricComparison:
     """One metric, to be compared with the baseline."""
 
-    subject: Subject
+    subject: ComparedMetric
     variant: str = ""
     """What a sentence names beside the metric: the variant, in a comparison of several."""
     now: Sequence[float]
@@ -56,7 +56,7 @@ class Change:
     found: str = ""
 
 
-def choose_compared(subjects: Sequence[Subject], scenario: Scenario) -> list[Subject]:
+def choose_compared(subjects: Sequence[ComparedMetric], scenario: Scenario) -> list[ComparedMetric]:
     """Return what is compared with a baseline: what variants are ranked by, and the metrics of expectations that have a direction.
 
     ``subjects``: of the run, or of its comparison, which also has those of the other variants' expectations: they are left out, because a
@@ -75,7 +75,9 @@ def choose_compared(subjects: Sequence[Subject], scenario: Scenario) -> list[Sub
     ]
 
 
-def ask(subject: Subject, now: Sequence[float], known: BaselineVariant, *, other_cpus: str, variant: str = "") -> Question:
+def ask(
+    subject: ComparedMetric, now: Sequence[float], known: BaselineVariant, *, other_cpus: str, variant: str = ""
+) -> MetricComparison:
     """Return the question about one metric. ``other_cpus``: that the machines differ; then only ratios within a run are comparable."""
     metric = known.metrics.get(subject.key)
     obstacle = ""
@@ -89,10 +91,10 @@ def ask(subject: Subject, now: Sequence[float], known: BaselineVariant, *, other
         obstacle = f"{subject.better} is better, and in the baseline {metric.better}"
     elif other_cpus and subject.relative_to is None:
         obstacle = f"{other_cpus}: only ratios to a phase of the same run are comparable"
-    return Question(subject=subject, variant=variant, now=now, then=metric.known if metric else (), obstacle=obstacle)
+    return MetricComparison(subject=subject, variant=variant, now=now, then=metric.known if metric else (), obstacle=obstacle)
 
 
-def find_changes(questions: Sequence[Question], tolerance: Tolerance, *, seed: int) -> list[Change]:
+def find_changes(questions: Sequence[MetricComparison], tolerance: Tolerance, *, seed: int) -> list[Change]:
     """Answer ``questions``, in their order.
 
     As in a comparison, the differences form two families, each adjusted with Holm's method: those of the ranked metric, and all others.
@@ -109,7 +111,7 @@ def find_changes(questions: Sequence[Question], tolerance: Tolerance, *, seed: i
     return [_decide(question, differences.get(index), tolerance) for index, question in enumerate(questions)]
 
 
-def _decide(question: Question, difference: Difference | None, tolerance: Tolerance) -> Change:
+def _decide(question: MetricComparison, difference: Difference | None, tolerance: Tolerance) -> Change:
     if difference is None:
         return Change(title=question.title, result="unknown", reason=f"{question.title}: {question.obstacle}")
     subject = question.subject
@@ -132,7 +134,7 @@ def _decide(question: Question, difference: Difference | None, tolerance: Tolera
     )
 
 
-def _describe_significance(question: Question, difference: Difference) -> str:
+def _describe_significance(question: MetricComparison, difference: Difference) -> str:
     if difference.is_significant is None or difference.adjusted_p is None:
         return (
             f"significance is not known: the baseline has {_count(len(question.then))}, and a test needs {FEWEST_ROUNDS}, "
@@ -142,7 +144,7 @@ def _describe_significance(question: Question, difference: Difference) -> str:
     return f"{'significant' if difference.is_significant else 'not significant'} ({p}, Holm)"
 
 
-def _describe_change(worse_by: float, reference: float, question: Question) -> str:
+def _describe_change(worse_by: float, reference: float, question: MetricComparison) -> str:
     if worse_by == 0:
         return "as in the baseline"
     word = "worse" if worse_by > 0 else "better"
@@ -150,7 +152,7 @@ def _describe_change(worse_by: float, reference: float, question: Question) -> s
     return f"{word} by {abs(worse_by / reference):.1%}" if is_relative else f"{word} by {_figure(abs(worse_by))}"
 
 
-def _describe_bound(subject: Subject, reference: float, allowance: Allowance) -> str:
+def _describe_bound(subject: ComparedMetric, reference: float, allowance: Allowance) -> str:
     sign = 1 if subject.better == "lower" else -1
     words = "at most" if sign == 1 else "at least"
     return f"{words} {_figure(reference + sign * allowance.of(reference))} (a tolerance of {allowance})"

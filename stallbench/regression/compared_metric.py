@@ -29,7 +29,7 @@ OF_THE_RUN: Mapping[str, str] = {
 Role = Literal["ranked", "expectation", "time_to_saturation", "cost", "shown", "baseline"]
 
 
-class Subject(BaseModel):
+class ComparedMetric(BaseModel):
     """One thing that every run has a value of."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,7 +67,7 @@ class Subject(BaseModel):
         return OF_THE_RUN.get(self.metric) or (of_phases.meaning if of_phases else "")
 
 
-def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
+def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[ComparedMetric, ...]:
     """Return what is compared in runs of ``scenarios``, the first of which is the scenario without a variant.
 
     The ranked subject comes first: what ``[comparison]`` says; else the latency of jobs in the first phase that has a longrunner or a
@@ -81,7 +81,7 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     ranked = _choose_ranked(control, expected)
     role: Role = "shown" if ranked.phase == baseline else "cost"
     costs = [_of_phase(metric, baseline, role) for metric in ("completed.rate", "claim_ms.p50", "wal_bytes.rate")]
-    costs += [Subject(metric=metric, role="cost") for metric in (*OF_THE_RUN, ORDER_P99)]
+    costs += [ComparedMetric(metric=metric, role="cost") for metric in (*OF_THE_RUN, ORDER_P99)]
     costs += [subject_of(column) for column in control.comparison.columns] if control.comparison else []
     of_baseline = [subject for each in (ranked, *judged) for subject in _find_baseline_subject(each, baseline)]
     return tuple(
@@ -89,7 +89,7 @@ def choose_subjects(scenarios: Sequence[Scenario]) -> tuple[Subject, ...]:
     )
 
 
-def judged_subject_of(scenario: Scenario) -> Subject | None:
+def judged_subject_of(scenario: Scenario) -> ComparedMetric | None:
     """Return what decides whether a variant helps, if that is not the ranked subject."""
     return _of_choice(scenario.judged_by, "expectation") if scenario.judged_by else None
 
@@ -99,7 +99,7 @@ def reference_of(scenario: Scenario) -> str | None:
     return scenario.judged_by.reference if scenario.judged_by else None
 
 
-def subject_of(column: ComparisonColumn) -> Subject:
+def subject_of(column: ComparisonColumn) -> ComparedMetric:
     """Return what a column of the comparison's own table shows."""
     return _of_phase(column.metric, column.phase, "cost")
 
@@ -109,18 +109,18 @@ def find_baseline(scenario: Scenario) -> str:
     return next(phase.name for phase in scenario.phases if phase.measured)
 
 
-def _choose_ranked(control: Scenario, expected: Sequence[Subject]) -> Subject:
+def _choose_ranked(control: Scenario, expected: Sequence[ComparedMetric]) -> ComparedMetric:
     if choice := control.comparison:
         return _of_choice(choice, "ranked")
     disturbed = next((phase.name for phase in control.phases if phase.measured and (phase.faults or phase.longrunners)), None)
     directed = next((subject for subject in expected if has_direction(subject.metric)), None)
     if disturbed is None and directed:
         return directed.model_copy(update={"role": "ranked"})
-    return Subject(metric="latency_ms.p95", phase=disturbed, role="ranked")
+    return ComparedMetric(metric="latency_ms.p95", phase=disturbed, role="ranked")
 
 
-def _of_choice(choice: RankedBy, role: Role) -> Subject:
-    return Subject(
+def _of_choice(choice: RankedBy, role: Role) -> ComparedMetric:
+    return ComparedMetric(
         metric=choice.metric,
         phase=choice.phase,
         relative_to=choice.relative_to,
@@ -130,7 +130,7 @@ def _of_choice(choice: RankedBy, role: Role) -> Subject:
     )
 
 
-def _find_baseline_subject(judged: Subject, baseline: str) -> Iterator[Subject]:
+def _find_baseline_subject(judged: ComparedMetric, baseline: str) -> Iterator[ComparedMetric]:
     """Yield the metric in the baseline, from which degradation is measured.
 
     A ratio to the baseline needs none, and neither does a metric whose value without the problem is declared.
@@ -139,25 +139,25 @@ def _find_baseline_subject(judged: Subject, baseline: str) -> Iterator[Subject]:
         yield judged.model_copy(update={"phase": baseline, "role": "baseline"})
 
 
-def _find_time_to_saturation(ranked: Subject, baseline: str) -> Iterator[Subject]:
+def _find_time_to_saturation(ranked: ComparedMetric, baseline: str) -> Iterator[ComparedMetric]:
     """Yield the time to saturation in the ranked phase, unless that is the baseline or the whole run."""
     if ranked.phase not in (None, baseline):
-        yield Subject(metric=TIME_TO_SATURATION, phase=ranked.phase, better="higher", role="time_to_saturation")
+        yield ComparedMetric(metric=TIME_TO_SATURATION, phase=ranked.phase, better="higher", role="time_to_saturation")
 
 
-def _of_expectation(metric: str, phase: str | None, relative_to: str | None) -> Subject:
-    return Subject(metric=metric, phase=phase, relative_to=relative_to, better=_better(metric), role="expectation")
+def _of_expectation(metric: str, phase: str | None, relative_to: str | None) -> ComparedMetric:
+    return ComparedMetric(metric=metric, phase=phase, relative_to=relative_to, better=_better(metric), role="expectation")
 
 
-def _of_phase(metric: str, phase: str | None, role: Role) -> Subject:
-    return Subject(metric=metric, phase=phase, better=_better(metric), role=role)
+def _of_phase(metric: str, phase: str | None, role: Role) -> ComparedMetric:
+    return ComparedMetric(metric=metric, phase=phase, better=_better(metric), role=role)
 
 
 def _better(metric: str) -> Better:
     return "lower" if metric in OF_THE_RUN else MEASURES[metric.partition(".")[0]].better
 
 
-def _without_repetition(subjects: Iterable[Subject]) -> Iterator[Subject]:
+def _without_repetition(subjects: Iterable[ComparedMetric]) -> Iterator[ComparedMetric]:
     """Leave out subjects with the same values as an earlier one; the one in the baseline stays, because it is not shown."""
     seen: set[str] = set()
     for subject in subjects:

@@ -10,12 +10,12 @@ from stallbench.pipeline.failures import NoTableError
 from stallbench.regression.baseline_file import Baseline, BaselineMetric, BaselineVariant
 from stallbench.regression.change import choose_compared
 from stallbench.regression.comparability import find_conditions, find_machine, find_primary
-from stallbench.regression.compared_metric import Subject, choose_subjects
+from stallbench.regression.compared_metric import ComparedMetric, choose_subjects
 from stallbench.scenario.model import CONTROL
 from stallbench.verdicts.check import RunTables
 
 
-def read_run_baseline(path: Path, *, variant: str | None = None, metrics: Sequence[Subject] | None = None) -> Baseline:
+def read_run_baseline(path: Path, *, variant: str | None = None, metrics: Sequence[ComparedMetric] | None = None) -> Baseline:
     """Return the baseline of one run. ``variant``: its name in a comparison; ``metrics``: what the comparison compares.
 
     Raises `BadInputError` if the run was not completed, or if its tables are gone.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stallbench.regression.against import Against, read_against
+from stallbench.regression.against import BaselineChoice, read_against
 from stallbench.regression.compared_metric import choose_subjects
 from stallbench.scenario.model import CONTROL
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
@@ -26,7 +26,7 @@ class Regression(Check):
             return [self.not_applicable(_SUBJECT, "the run was not compared with a baseline file (--against)")]
         return self._compare(run, against)
 
-    def _compare(self, run: RunTables, against: Against) -> list[Finding]:
+    def _compare(self, run: RunTables, against: BaselineChoice) -> list[Finding]:
         # importing SciPy takes longer than all other checks
         from stallbench.regression.change import ask, choose_compared, find_changes
         from stallbench.regression.comparability import (

@@ -80,7 +80,7 @@ def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, run_here: RunH
         running.kill()
         running.wait()
 
-    ended = bench.run("soak", "--resume", path.name)
+    ended = bench.run("soak", "--continue", path.name)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "Traceback" not in ended.stderr
     path, content = read_soak(bench)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.regression.against import Against, read_against
+from stallbench.regression.against import BaselineChoice, read_against
 from stallbench.scenario.model import Scenario
 from stallbench.studies.comparison.comparison import carry_out_runs, continue_runs
 from stallbench.studies.comparison.conclusion import conclude_comparison
@@ -200,6 +200,6 @@ def test_a_matrix_of_versions_is_continued_too(fake: FakeRunner, file: Path) -> 
 def test_the_baseline_of_an_interrupted_comparison_is_known_when_it_is_continued(fake: FakeRunner, file: Path) -> None:
     fake.before_run = raise_at(1, KeyboardInterrupt())
     plan = make_plan(str(file), variants="control,cure", rounds=1, seed=7)
-    against = Against(baseline=make_baseline(file.parent, [3.0]), options=("30%",))
+    against = BaselineChoice(baseline=make_baseline(file.parent, [3.0]), options=("30%",))
     folder = carry_out_runs(plan, file.parent / "runs", lambda _: None, against, fake)
     assert read_against(folder.path) == against

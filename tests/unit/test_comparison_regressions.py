@@ -16,9 +16,9 @@ from rich.console import Console
 
 from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
-from stallbench.regression.against import Against, write_against
-from stallbench.regression.change import Question, choose_compared, find_changes
-from stallbench.regression.compared_metric import Subject, choose_subjects
+from stallbench.regression.against import BaselineChoice, write_against
+from stallbench.regression.change import MetricComparison, choose_compared, find_changes
+from stallbench.regression.compared_metric import ComparedMetric, choose_subjects
 from stallbench.regression.statistics import find_unpaired_difference
 from stallbench.regression.tolerance import read_tolerance
 from stallbench.scenario.file import read_scenario
@@ -65,7 +65,7 @@ def compare_against(tmp_path: Path, make_once: MakeComparison) -> CompareAgainst
         folder = ComparisonFolder(tmp_path / made.path.name)
         if then is not None:
             known = make_once(then)
-            write_against(folder.path, Against(baseline=collect_baseline([str(known.path)], known.runs)))
+            write_against(folder.path, BaselineChoice(baseline=collect_baseline([str(known.path)], known.runs)))
         return folder
 
     return compare
@@ -199,9 +199,9 @@ def test_the_pages_the_junit_file_and_the_terminal_have_it(compare_against: Comp
 def test_significance_is_adjusted_for_how_many_metrics_are_compared() -> None:
     """Alone, this difference is significant; among ten metrics of which the others do not differ, it is not."""
     tolerance = read_tolerance(["0%"])
-    subject = Subject(metric="depth.last", phase="longtx", role="expectation")
-    clear = Question(subject=subject, now=[10.6, 11.3, 11.0], then=[10.0, 10.5, 10.1])
-    alike = Question(subject=subject, now=[10.0, 10.5, 10.2], then=[10.0, 10.5, 10.1])
+    subject = ComparedMetric(metric="depth.last", phase="longtx", role="expectation")
+    clear = MetricComparison(subject=subject, now=[10.6, 11.3, 11.0], then=[10.0, 10.5, 10.1])
+    alike = MetricComparison(subject=subject, now=[10.0, 10.5, 10.2], then=[10.0, 10.5, 10.1])
     assert [change.result for change in find_changes([clear], tolerance, seed=1)] == ["fail"]
     assert {change.result for change in find_changes([clear, *[alike] * 9], tolerance, seed=1)} == {"pass"}
     ranked = replace(clear, subject=subject.model_copy(update={"role": "ranked"}))

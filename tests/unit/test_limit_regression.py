@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
-from stallbench.regression.against import Against, read_against
+from stallbench.regression.against import BaselineChoice, read_against
 from stallbench.regression.baseline_file import Baseline, parse_baseline, write_baseline
 from stallbench.run.record import HostRecord
 from stallbench.studies.baseline_collection import collect_baseline
@@ -41,7 +41,7 @@ def make_plan(against: Baseline | None = None, *options: str, **changes: Any) ->
         "within_s": 600,
         "precision": 0.1,
         "start_rate": 64 if against is None else None,
-        "against": Against(baseline=against, options=options) if against else None,
+        "against": BaselineChoice(baseline=against, options=options) if against else None,
     }
     return plan_limit("longtx", **{**asked, **changes})
 

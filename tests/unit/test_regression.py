@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.regression.against import AGAINST, Against, write_against
+from stallbench.regression.against import AGAINST, BaselineChoice, write_against
 from stallbench.regression.baseline_file import Baseline
 from stallbench.report import make_report
 from stallbench.verdicts import Finding, Verdict, judge
@@ -19,7 +19,7 @@ SEVERAL = (10.0, 10.4, 9.8, 10.2, 9.6)
 
 def judge_against(folder: Path, baseline: Baseline, *options: str, **changes: Any) -> Verdict:
     run = make_made_up_run(folder / "20300101T000000Z-longtx", **changes)
-    write_against(run.folder, Against(baseline=baseline, options=options))
+    write_against(run.folder, BaselineChoice(baseline=baseline, options=options))
     return judge(run)
 
 

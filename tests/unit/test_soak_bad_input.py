@@ -59,7 +59,7 @@ def make_soak(runs: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        ({}, "soak needs a SCENARIO and how long, like: stallbench soak longtx --for 8h; or --resume SOAK"),
+        ({}, "soak needs a SCENARIO and how long, like: stallbench soak longtx --for 8h; or --continue SOAK"),
         ({"scenario": "baseline", "for_": "8 hours"}, '--for is "8 hours"; expected a number with us, ms, s, m or h, like "8h"'),
         ({"scenario": "baseline", "for_": "30s"}, "--for is 30s, but one cycle of baseline takes 35s; expected at least 35s"),
         ({"scenario": "basline", "for_": "8h"}, "did you mean"),
@@ -79,7 +79,7 @@ def make_soak(runs: Path, **changes: Any) -> Path:
             {"scenario": "baseline", "for_": "24h", "keep": 1000, "overrides": ["producers.rate=1000000"]},
             "free some space, shorten the soak (--for), keep fewer records (--keep), or choose another folder",
         ),
-        ({"resume_": "no-such-soak"}, "--resume no-such-soak: no such soak; there is none below"),
+        ({"resume_": "no-such-soak"}, "--continue no-such-soak: no such soak; there is none below"),
         ({"resume_": "soak-1", "scenario": "baseline"}, "leave out SCENARIO, --for, --variant, --set and --against"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_folder_that_is_no_soak_is_refused_with_the_names_of_those_that_are(tm
     (tmp_path / "a-run").mkdir()
     make_soak(tmp_path)
     message = ask(tmp_path, resume_="a-run")
-    assert message == "--resume a-run: is not a soak's folder: it has no soak.json; there are soak-1"
+    assert message == "--continue a-run: is not a soak's folder: it has no soak.json; there are soak-1"
 
 
 def test_a_record_that_is_invalid_is_refused(tmp_path: Path) -> None:

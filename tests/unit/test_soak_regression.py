@@ -12,7 +12,7 @@ import pytest
 
 from stallbench.commands.endings import conclude_soak_and_exit
 from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
-from stallbench.regression.against import Against, write_against
+from stallbench.regression.against import BaselineChoice, write_against
 from stallbench.regression.baseline_file import Baseline
 from stallbench.run.record import BenchRecord, HostRecord
 from stallbench.scenario.file import read_scenario
@@ -92,7 +92,7 @@ _KEYS = {
 
 
 def judge(path: Path, baseline: Baseline, *options: str) -> dict[str, Finding]:
-    write_against(path, Against(baseline=baseline, options=options))
+    write_against(path, BaselineChoice(baseline=baseline, options=options))
     _, _, regressions, _ = conclude_soak(SoakFolder(path))
     return {finding.subject.removesuffix(" against the baseline"): finding for finding in regressions}
 
@@ -232,7 +232,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_starts(
 ) -> None:
     host = HostRecord.model_validate(make_record()["host"])
     monkeypatch.setattr("stallbench.studies.soak.regression.read_host_facts", lambda: host)
-    against, scenario = Against(baseline=baseline), read_scenario("baseline")
+    against, scenario = BaselineChoice(baseline=baseline), read_scenario("baseline")
     require_comparable_soak(against, scenario, _FOR_S)
     with pytest.raises(BadInputError, match="for_s is 70, in the baseline 560"):
         require_comparable_soak(against, scenario, 70.0)
@@ -249,7 +249,7 @@ def test_the_command_refuses_it_and_makes_no_folder(tmp_path: Path, baseline: Ba
         **asked,
         "may_change_servers": False,
         "runs": tmp_path / "none",
-        "against": Against(baseline=baseline),
+        "against": BaselineChoice(baseline=baseline),
     }
     with pytest.raises(BadInputError, match="for_s is 70"):
         begin_or_resume("baseline", for_="70s", resume_=None, **common)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from stallbench.base.duration import format_duration
 from stallbench.errors import NotCarriedOutError
-from stallbench.regression.against import Against, write_against
+from stallbench.regression.against import BaselineChoice, write_against
 from stallbench.run.capacity import describe_load
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.model import Scenario
@@ -62,7 +62,7 @@ class Comparison(Study[ComparisonRecord, ComparedRun]):
 
 
 def carry_out_runs(
-    plan: Plan, runs: Path, say: Say, compared: Against | None = None, runner: Runner | None = None
+    plan: Plan, runs: Path, say: Say, compared: BaselineChoice | None = None, runner: Runner | None = None
 ) -> ComparisonFolder:
     """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record has the outcome of each run.
 

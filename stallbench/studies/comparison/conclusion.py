@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from stallbench.pipeline.failures import NoTableError
-from stallbench.regression.compared_metric import EXECUTIONS_PER_JOB, LOST, RE_EXECUTED, REFUSED, TIME_TO_SATURATION, Subject
+from stallbench.regression.compared_metric import (
+    EXECUTIONS_PER_JOB,
+    LOST,
+    RE_EXECUTED,
+    REFUSED,
+    TIME_TO_SATURATION,
+    ComparedMetric,
+)
 from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.regressions import find_regressions
 from stallbench.studies.comparison.report import make_pages
@@ -65,7 +72,7 @@ def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> Compare
     return run.model_copy(update={"values": values, **found})
 
 
-def _read_value(run: RunTables, subject: Subject) -> float | None:
+def _read_value(run: RunTables, subject: ComparedMetric) -> float | None:
     """Return the value; none if the tables do not have it."""
     if subject.metric == TIME_TO_SATURATION and subject.phase is not None:
         return _read_time_to_saturation_s(run, subject.phase)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.errors import BadInputError
-from stallbench.regression.compared_metric import TIME_TO_SATURATION, Subject, choose_subjects, judged_subject_of
+from stallbench.regression.compared_metric import TIME_TO_SATURATION, ComparedMetric, choose_subjects, judged_subject_of
 from stallbench.report.markdown import format_code
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
@@ -132,7 +132,7 @@ def _table(
     mitigations: Mapping[str, Scenario],
     measured: Sequence[Measured],
     kept: Mapping[str, tuple[str, str]],
-    ranked: Subject,
+    ranked: ComparedMetric,
 ) -> Iterator[str]:
     """Yield the lines of a table.
 

@@ -13,7 +13,7 @@ from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import require_installable
 from stallbench.regression.baseline_file import Baseline
 from stallbench.regression.comparability import require_comparable, with_load_of
-from stallbench.regression.compared_metric import Subject, choose_subjects, reference_of
+from stallbench.regression.compared_metric import ComparedMetric, choose_subjects, reference_of
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
@@ -54,7 +54,7 @@ class Plan:
     """By the name of the variant, the reference first."""
     rounds: int
     seed: int
-    subjects: tuple[Subject, ...]
+    subjects: tuple[ComparedMetric, ...]
     runs: tuple[PlannedRun, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Requested variants that are not run, with the reason."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from stallbench.regression.compared_metric import Subject
+from stallbench.regression.compared_metric import ComparedMetric
 from stallbench.regression.statistics import FEWEST_ROUNDS
 from stallbench.studies.comparison.assessment import Assessment
 from stallbench.studies.comparison.standings import Compared
@@ -17,7 +17,7 @@ def recommend(
     assessments: Mapping[str, Assessment],
     unsafe: Mapping[str, str],
     undecided: Mapping[str, str],
-    judged_by: Mapping[str, Subject],
+    judged_by: Mapping[str, ComparedMetric],
     references: Mapping[str, str],
 ) -> str:
     """Return the sentence, which variants would be recommended if they were safe, and which ones help against another problem.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.libraries import find_library
-from stallbench.regression.compared_metric import Subject, find_baseline, judged_subject_of, reference_of, subject_of
+from stallbench.regression.compared_metric import ComparedMetric, find_baseline, judged_subject_of, reference_of, subject_of
 from stallbench.run.folder import STUDY, create_folder
 from stallbench.run.record import describe_bench
 from stallbench.scenario.model import CONTROL, Scenario
@@ -80,7 +80,7 @@ class ComparisonRecord(StudyRecord):
     """Those whose capacity could not be measured: a run that could not be carried out, for the exit code."""
     baseline: str
     """The first measured phase."""
-    subjects: tuple[Subject, ...]
+    subjects: tuple[ComparedMetric, ...]
     """The first is the ranked one."""
     columns: Mapping[str, str] = {}
     """Of the table that the scenario asks for: by title, the key of the subject."""
@@ -96,12 +96,12 @@ class ComparisonRecord(StudyRecord):
         return [variant.name for variant in self.variants]
 
     @property
-    def ranked(self) -> Subject:
+    def ranked(self) -> ComparedMetric:
         """What the variants are ranked by."""
         return self.subjects[0]
 
     @property
-    def judged_by(self) -> dict[str, Subject]:
+    def judged_by(self) -> dict[str, ComparedMetric]:
         """What decides whether a variant helps, by variant: the ranked subject, if it has none of its own."""
         by_key = {subject.key: subject for subject in reversed(self.subjects) if subject.role != "baseline"}
         return {variant.name: by_key[variant.judged_by or self.ranked.key] for variant in self.variants}
@@ -121,7 +121,7 @@ class ComparisonRecord(StudyRecord):
         """Whether a run or the measurement of a capacity could not be carried out."""
         return bool(self.unmeasured) or any(run.status != "completed" for run in self.runs)
 
-    def find_unmeasured(self, subject: Subject) -> dict[str, str]:
+    def find_unmeasured(self, subject: ComparedMetric) -> dict[str, str]:
         """Return in how many of its completed runs a variant has no value of ``subject``, like ``2 of 5 completed runs``; only variants with such runs.
 
         Such a run may have been the worst of all: no job was completed, for example.

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from stallbench.regression.against import read_against
 from stallbench.regression.baseline_file import Baseline, BaselineVariant
-from stallbench.regression.change import Question, ask, choose_compared, find_changes
+from stallbench.regression.change import MetricComparison, ask, choose_compared, find_changes
 from stallbench.regression.comparability import (
     describe_minor_differences,
     describe_other_cpus,
     find_machine,
     find_obstacle,
 )
-from stallbench.regression.compared_metric import Subject
+from stallbench.regression.compared_metric import ComparedMetric
 from stallbench.run.record import RunRecord, read_record
 from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.studies.regressions import as_finding, make_finding
@@ -31,7 +31,7 @@ def find_regressions(folder: ComparisonFolder, record: ComparisonRecord) -> tupl
     if against is None:
         return ()
     findings: list[Finding] = []
-    questions: list[Question] = []
+    questions: list[MetricComparison] = []
     for variant in record.names:
         of_variant = _ask_about(folder.runs, record, against.baseline, variant)
         if isinstance(of_variant, Finding):
@@ -45,7 +45,7 @@ def find_regressions(folder: ComparisonFolder, record: ComparisonRecord) -> tupl
 
 def _ask_about(
     runs: Path, record: ComparisonRecord, baseline: Baseline, variant: str
-) -> tuple[list[Question], list[Finding]] | Finding:
+) -> tuple[list[MetricComparison], list[Finding]] | Finding:
     """Return a question for each metric, and what else is to be said; or a finding, if no metric can be compared."""
     if variant not in baseline.variants and record.scenario.name == baseline.scenario:
         return make_finding(variant, "info", "the baseline has no runs of it")
@@ -75,8 +75,8 @@ def _ask_about(
 
 
 def _ask(
-    subject: Subject, completed: Sequence[ComparedRun], known: BaselineVariant, *, other_cpus: str, variant: str
-) -> Question:
+    subject: ComparedMetric, completed: Sequence[ComparedRun], known: BaselineVariant, *, other_cpus: str, variant: str
+) -> MetricComparison:
     """Return the question about one metric. A run that has no value of it may have been the worst, so the others do not decide."""
     values = [value for run in completed if (value := run.values.get(subject.key)) is not None]
     asked = ask(subject, values, known, other_cpus=other_cpus, variant=variant)

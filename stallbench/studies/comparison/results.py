@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from stallbench.measures import MEASURES
-from stallbench.regression.compared_metric import Subject
+from stallbench.regression.compared_metric import ComparedMetric
 from stallbench.regression.statistics import ByRound
 from stallbench.scenario.model import CONTROL
 from stallbench.studies.comparison.assessment import Assessment, assess_variants
@@ -23,7 +23,7 @@ class Results:
 
     compared: tuple[Compared, ...]
     """The ranked subject first; costs that no run has a value of are left out."""
-    deciding: tuple[Subject, ...]
+    deciding: tuple[ComparedMetric, ...]
     """What variants are judged by: the ranked subject first, then those of single variants."""
     comparisons: int
     """How many differences decide whether a variant helps; their p-values are adjusted together."""

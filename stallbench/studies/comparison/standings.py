@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from stallbench.regression.compared_metric import Subject
+from stallbench.regression.compared_metric import ComparedMetric
 from stallbench.regression.statistics import ByRound, Difference, Spread, adjust, find_difference, find_spread
 from stallbench.studies.comparison.ranking import rank
 from stallbench.verdicts.expectations import format_value
@@ -35,7 +35,7 @@ class Standing:
 class Compared:
     """All variants in one subject."""
 
-    subject: Subject
+    subject: ComparedMetric
     standings: Mapping[str, Standing]
     """By variant, the reference first."""
     references: Mapping[str, str]
@@ -92,14 +92,14 @@ class Compared:
         return f"{format_value(spread.median)}{unit}" if spread else "unknown"
 
 
-def is_better(subject: Subject, difference: Difference) -> bool:
+def is_better(subject: ComparedMetric, difference: Difference) -> bool:
     """Whether ``difference`` is in the direction that is better for ``subject``."""
     return (difference.mean > 0) == (subject.better == "higher")
 
 
 def compare(
-    values: Mapping[Subject, Mapping[str, ByRound]],
-    judged_by: Mapping[str, Subject],
+    values: Mapping[ComparedMetric, Mapping[str, ByRound]],
+    judged_by: Mapping[str, ComparedMetric],
     references: Mapping[str, str],
     *,
     seed: int,
@@ -139,7 +139,7 @@ def _has_p(difference: Difference | None) -> bool:
 
 
 def _compare_in(
-    subject: Subject,
+    subject: ComparedMetric,
     values: Mapping[str, ByRound],
     differences: Mapping[str, Difference | None],
     own_differences: Mapping[str, Difference | None],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError
-from stallbench.regression.against import Against, read_against, write_against
+from stallbench.regression.against import BaselineChoice, read_against, write_against
 from stallbench.run.folder import RunFolder
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
@@ -42,7 +42,7 @@ def plan_limit(
     precision: float,
     start_rate: float | None,
     confirms: bool = True,
-    against: Against | None = None,
+    against: BaselineChoice | None = None,
 ) -> LimitPlan:
     """Plan the search: with the horizon free and held, if ``horizon`` is none. Raises `ScenarioError` or `BadInputError`.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stallbench.base.duration import format_duration
-from stallbench.regression.against import Against
+from stallbench.regression.against import BaselineChoice
 from stallbench.run.folder import create_folder
 from stallbench.run.record import describe_bench
 from stallbench.scenario.command import argument_of, list_changes, list_variant
@@ -37,7 +37,7 @@ class LimitPlan:
     """Whether both ends of an interval are run once more."""
     start_rate: float | None
     """None: the rate of the baseline, or a share of the capacity, which is then measured first."""
-    against: Against | None = None
+    against: BaselineChoice | None = None
     """The baseline that the limits are compared with, if any; in the record none, because ``against.json`` has it."""
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stallbench.regression.baseline_file import Baseline, BaselineVariant
-from stallbench.regression.change import Question, ask, find_changes
+from stallbench.regression.change import MetricComparison, ask, find_changes
 from stallbench.regression.comparability import (
     Conditions,
     describe_minor_differences,
@@ -24,7 +24,7 @@ from stallbench.regression.comparability import (
     require_same_conditions,
     require_same_cpus,
 )
-from stallbench.regression.compared_metric import Subject
+from stallbench.regression.compared_metric import ComparedMetric
 from stallbench.regression.tolerance import SUSTAINED_RATE
 from stallbench.run.host_facts import read_host_facts
 from stallbench.run.record import RunRecord, read_record
@@ -34,7 +34,7 @@ from stallbench.studies.limit.record import Limit, LimitPlan
 from stallbench.studies.regressions import as_finding, make_finding
 from stallbench.verdicts.check import Finding
 
-SUBJECT = Subject(metric=SUSTAINED_RATE, better="higher", role="ranked")
+SUBJECT = ComparedMetric(metric=SUSTAINED_RATE, better="higher", role="ranked")
 
 
 def name_search(variant: str | None, horizon: Horizon) -> str:
@@ -96,7 +96,7 @@ def find_regressions(plan: LimitPlan, limits: Sequence[Limit], folder: Path) -> 
     if plan.against is None:
         return ()
     findings: list[Finding] = []
-    questions: list[Question] = []
+    questions: list[MetricComparison] = []
     for limit in limits:
         name = name_search(plan.scenario.variant, limit.horizon)
         if name not in plan.against.baseline.variants:
@@ -123,7 +123,7 @@ def find_regressions(plan: LimitPlan, limits: Sequence[Limit], folder: Path) -> 
     return (*map(as_finding, changes), *findings)
 
 
-def _ask(plan: LimitPlan, limit: Limit, record: RunRecord, baseline: Baseline) -> Question:
+def _ask(plan: LimitPlan, limit: Limit, record: RunRecord, baseline: Baseline) -> MetricComparison:
     name = name_search(plan.scenario.variant, limit.horizon)
     low, high = limit.interval.low or 0.0, limit.interval.high
     asked = ask(

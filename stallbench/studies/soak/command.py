@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.external.addresses import ExternalServers, read_external_servers
-from stallbench.regression.against import Against, write_against
+from stallbench.regression.against import BaselineChoice, write_against
 from stallbench.regression.comparability import with_load_of
 from stallbench.run.capacity import with_measured_load
 from stallbench.run.folder import find_soak_folder, require_own
@@ -31,7 +31,7 @@ _KEEP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PreparedSoak:
     """A soak whose folder exists, with everything needed to carry it out."""
 
     folder: SoakFolder
@@ -53,8 +53,8 @@ def begin_or_resume(
     toxiproxy: str | None,
     may_change_servers: bool,
     runs: Path,
-    against: Against | None = None,
-) -> Begun:
+    against: BaselineChoice | None = None,
+) -> PreparedSoak:
     """Check everything that was asked for, then create or resume the soak's folder; raises `BadInputError`."""
     # Ignored here and by every process that is started from here, so that the soak continues when the terminal is closed.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -62,12 +62,12 @@ def begin_or_resume(
     if resume_ is not None:
         if scenario is not None or for_ is not None or variant is not None or overrides or against:
             raise BadInputError(
-                "--resume continues a soak as it was begun; leave out SCENARIO, --for, --variant, --set and --against"
+                "--continue continues a soak as it was begun; leave out SCENARIO, --for, --variant, --set and --against"
             )
         folder = _find(resume_, runs)
         chosen = read_scenario_again(folder.read().scenario)
     elif scenario is None or for_ is None:
-        raise BadInputError("soak needs a SCENARIO and how long, like: stallbench soak longtx --for 8h; or --resume SOAK")
+        raise BadInputError("soak needs a SCENARIO and how long, like: stallbench soak longtx --for 8h; or --continue SOAK")
     else:
         chosen = read_scenario(scenario, variant=variant, overrides=list(overrides))
     require_fit_for_soak(chosen)
@@ -77,20 +77,20 @@ def begin_or_resume(
     if external:
         require_fit_for_external(chosen, external)
     if folder is not None:
-        return Begun(folder, resume(folder, keep, is_external=external is not None), chosen, external)
+        return PreparedSoak(folder, resume(folder, keep, is_external=external is not None), chosen, external)
     assert for_ is not None
     for_s = read_duration_s(for_, chosen)
     if against:
         chosen = with_load_of(against.baseline, name_soak(chosen), chosen)
         require_comparable_soak(against, chosen, for_s)
     chosen = with_measured_load(chosen, _say, runs, external)
-    begun = Begun(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, external), chosen, external)
+    begun = PreparedSoak(*begin(chosen, for_s, _KEEP if keep is None else keep, runs, external), chosen, external)
     if against:
         write_against(begun.folder.path, against)
     return begun
 
 
-def carry_out(begun: Begun) -> None:
+def carry_out(begun: PreparedSoak) -> None:
     """Carry the soak out. If it ends early, print why; its record has the reason too, and a report can be made."""
     view = SoakView(begun.folder.log)
     soak = Soak(begun.folder, begun.record, begun.scenario, view, begun.external)
@@ -98,7 +98,9 @@ def carry_out(begun: Begun) -> None:
     try:
         soak.carry_out()
     except KeyboardInterrupt:
-        view.say(f"interrupted; continue it with: {format_shell_command(['stallbench', 'soak', '--resume', begun.folder.path])}")
+        view.say(
+            f"interrupted; continue it with: {format_shell_command(['stallbench', 'soak', '--continue', begun.folder.path])}"
+        )
     except NotCarriedOutError as error:
         view.say(str(error))
         say(error, to=sys.stderr)
@@ -116,6 +118,6 @@ def _find(name: str, runs: Path) -> SoakFolder:
         known = sorted((each.parent.name for each in runs.glob("*/soak.json")), reverse=True)
         there_are = f"; there are {', '.join(known[:3])}" if known else f"; there is none below {runs}"
         what = "is not a soak's folder: it has no soak.json" if Path(name).is_dir() or (runs / name).is_dir() else "no such soak"
-        raise BadInputError(f"--resume {name}: {what}{there_are}")
+        raise BadInputError(f"--continue {name}: {what}{there_are}")
     require_own(path)
     return SoakFolder(path)

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from stallbench.measure import Better
 from stallbench.measures import has_direction, measure_of
-from stallbench.regression.against import Against, read_against
+from stallbench.regression.against import BaselineChoice, read_against
 from stallbench.regression.baseline_file import Baseline
-from stallbench.regression.change import Question, ask, find_changes
+from stallbench.regression.change import MetricComparison, ask, find_changes
 from stallbench.regression.comparability import (
     Conditions,
     describe_minor_differences,
@@ -25,7 +25,7 @@ from stallbench.regression.comparability import (
     require_same_conditions,
     require_same_cpus,
 )
-from stallbench.regression.compared_metric import Subject
+from stallbench.regression.compared_metric import ComparedMetric
 from stallbench.regression.tolerance import DRIFT, Allowance, Tolerance
 from stallbench.run.host_facts import read_host_facts
 from stallbench.run.record import RunRecord, read_record
@@ -54,26 +54,26 @@ def find_soak_conditions(scenario: Scenario, for_s: float) -> Conditions:
     return {**find_conditions(scenario), "for_s": for_s}
 
 
-def require_comparable_soak(against: Against, scenario: Scenario, for_s: float) -> None:
+def require_comparable_soak(against: BaselineChoice, scenario: Scenario, for_s: float) -> None:
     """Raise `BadInputError` if a soak could not be compared with the baseline."""
     conditions = {name_soak(scenario): find_soak_conditions(scenario, for_s)}
     require_same_conditions(against.baseline, "soak", scenario.name, conditions)
     require_same_cpus(against.baseline, read_host_facts())
 
 
-def find_last(record: SoakRecord) -> dict[Subject, float]:
+def find_last(record: SoakRecord) -> dict[ComparedMetric, float]:
     """Return what each figure of the queue is at the end; those of which neither higher nor lower is better are left out."""
     last = record.completed[-LAST_CYCLES:]
-    found: dict[Subject, float] = {}
+    found: dict[ComparedMetric, float] = {}
     for name in dict.fromkeys(name for cycle in last for name in cycle.figures):
         metric, _, phase = name.partition(" in ")
         if not name.startswith(_WITHOUT_METRIC) and has_direction(metric):
             values = [cycle.figures[name].value for cycle in last if name in cycle.figures]
-            found[Subject(metric=metric, phase=phase, better=_better(name), role="cost")] = statistics.median(values)
+            found[ComparedMetric(metric=metric, phase=phase, better=_better(name), role="cost")] = statistics.median(values)
     return found
 
 
-def find_drift_percent(record: SoakRecord, drifts: Mapping[str, Drift | None]) -> dict[Subject, float]:
+def find_drift_percent(record: SoakRecord, drifts: Mapping[str, Drift | None]) -> dict[ComparedMetric, float]:
     """Return by how many percent of its median each figure changes from the first cycle to the last; none with too few cycles for a test."""
     hours = sum(cycle.spent_s for cycle in record.completed) / _HOUR_S
     return {
@@ -83,8 +83,8 @@ def find_drift_percent(record: SoakRecord, drifts: Mapping[str, Drift | None]) -
     }
 
 
-def _drift_subject(name: str) -> Subject:
-    return Subject(metric=f"{DRIFT} of {name}", better=_better(name), role="cost")
+def _drift_subject(name: str) -> ComparedMetric:
+    return ComparedMetric(metric=f"{DRIFT} of {name}", better=_better(name), role="cost")
 
 
 def _has_better(name: str) -> bool:
@@ -115,8 +115,8 @@ def find_regressions(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str
 
 
 def _ask(
-    record: SoakRecord, drifts: Mapping[str, Drift | None], against: Against, cycle: RunRecord
-) -> tuple[list[Question], list[Finding]]:
+    record: SoakRecord, drifts: Mapping[str, Drift | None], against: BaselineChoice, cycle: RunRecord
+) -> tuple[list[MetricComparison], list[Finding]]:
     baseline, name = against.baseline, name_soak(record.scenario)
     other_cpus = describe_other_cpus(find_machine(cycle), baseline.machine)
     questions = [
@@ -138,7 +138,7 @@ def _ask(
     return questions, findings
 
 
-def _allow_a_second_of_load(question: Question, tolerance: Tolerance, record: SoakRecord) -> Question:
+def _allow_a_second_of_load(question: MetricComparison, tolerance: Tolerance, record: SoakRecord) -> MetricComparison:
     """Return a question about the depth with at least a second of load as its tolerance: a queue that keeps up has some jobs, or none."""
     if question.subject.metric != _DEPTH or _DEPTH in tolerance.by_metric or question.obstacle:
         return question
@@ -147,13 +147,13 @@ def _allow_a_second_of_load(question: Question, tolerance: Tolerance, record: So
 
 
 def _ask_about_drifts(
-    percents: Mapping[Subject, float],
+    percents: Mapping[ComparedMetric, float],
     worse: set[str],
     tolerance: Tolerance,
     baseline: Baseline,
     name: str,
     other_cpus: str,
-) -> Iterator[Question]:
+) -> Iterator[MetricComparison]:
     """Yield a question for each drift that is significant and for the worse. Its tolerance is in percentage points of the figure's median."""
     points = tolerance.by_metric.get(DRIFT, tolerance.default)
     for subject, percent in percents.items():

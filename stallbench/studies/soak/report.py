@@ -151,7 +151,7 @@ def find_notes(record: SoakRecord, *, is_running: bool = False) -> Iterator[str]
         yield f"The soak is running: {len(record.completed)} of {record.planned_cycles} cycles are done."
     elif record.status != "completed":
         reason = record.reason or "the bench was killed"
-        yield f"The soak is not complete: {reason}. The figures are of the cycles done so far; --resume continues it."
+        yield f"The soak is not complete: {reason}. The figures are of the cycles done so far; --continue continues it."
     yield from record.notes
     if len(record.completed) < FEWEST_CYCLES:
         yield f"Not enough cycles for confidence intervals: at least {FEWEST_CYCLES} are needed, and there are {len(record.completed)}."

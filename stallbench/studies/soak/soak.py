@@ -130,7 +130,7 @@ class Soak:
         cycle_bytes = max([estimate_cycle_bytes(self._scenario), *(cycle.record_bytes for cycle in self.record.completed)])
         if not is_space_left(self.folder.path, cycle_bytes):
             raise NotCarriedOutError(
-                f"{self.folder.path}: no space for another cycle; free some space, then: stallbench soak --resume"
+                f"{self.folder.path}: no space for another cycle; free some space, then: stallbench soak --continue"
             )
 
     def _go_through_cycle(self, processes: Supervisor, scratch: Path) -> None:
