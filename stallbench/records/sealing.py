@@ -18,10 +18,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict
 
 from stallbench.records.events import Event
 from stallbench.records.final_snapshot import END
@@ -92,13 +94,21 @@ class SealedRecords:
     def from_json(cls, text: str) -> SealedRecords | None:
         """Read the text of a manifest; none if it is of another format, or none at all."""
         try:
-            content = json.loads(text)
-            if content["format"] != _FORMAT:
-                return None
-            files = (RecordFile(**file | {"torn_at": tuple(file["torn_at"])}) for file in content["files"])
-            return cls(files=tuple(files), process_ids=content["process_ids"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+            manifest = _Manifest.model_validate_json(text)
+        except ValueError:
             return None
+        return cls(files=manifest.files, process_ids=manifest.process_ids)
+
+
+class _Manifest(BaseModel):
+    """The manifest as it is written: whoever has sent the folder may have written another one."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    format: Literal[1]
+    """`_FORMAT`."""
+    files: tuple[RecordFile, ...]
+    process_ids: dict[str, int]
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -96,6 +97,34 @@ def test_a_real_run_is_sealed_as_it_was_recorded(tmp_path: Path) -> None:
 def test_records_whose_manifest_cannot_be_read_are_sealed_again(run: SyntheticRun, content: bytes) -> None:
     sealed = seal(run.folder)
     (run.folder / SEALED / MANIFEST).write_bytes(content)
+    assert find_sealed(run.folder) is None
+    assert seal(run.folder) == sealed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"process_ids": ["a"]},
+        {"process_ids": {"a": "b"}},
+        {"files": "x"},
+        *({"files": [{"counts": each}]} for each in ("x", ["x"], {"x": "many"}, None)),
+        {"files": [{"lines": "many"}]},
+        {"files": [{"torn_at": "x"}]},
+        {"files": [{"name": 1}]},
+        {"files": [{"first_ns": "x"}]},
+        {"files": [{"last_line_torn": 1}]},
+    ],
+    ids=str,
+)
+def test_records_whose_manifest_somebody_has_forged_are_sealed_again(run: SyntheticRun, wrong: dict[str, Any]) -> None:
+    sealed = seal(run.folder)
+    path = run.folder / SEALED / MANIFEST
+    content = json.loads(path.read_text())
+    if isinstance(files := wrong.get("files"), list):
+        content["files"][0] |= files[0]
+    else:
+        content |= wrong
+    path.write_text(json.dumps(content))
     assert find_sealed(run.folder) is None
     assert seal(run.folder) == sealed
 
