@@ -7,7 +7,7 @@ import re
 _NUMBER = r"(?<![\w$`.\"])(?:0[xX][0-9a-fA-F]+|\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
 _POSTGRES = re.compile(
     r"(?P<comment>--[^\n]*|/\*)"
-    r"|(?P<constant>\b[eE]'(?:[^'\\]|\\.|'')*(?:'|\\?$)|(?:\b[uU]&|\b[bBxXnN])?'(?:[^']|'')*(?:'|$)"
+    r"|(?P<constant>\b[eE]'(?:[^'\\]|\\.|'')*(?:'|\\?$)|(?:\b[uU]&|\b[bBxXnN])?'(?:[^'\\]|\\[^'\\]|\\\\|'')*(?:'|\\'.*|\\?$)"
     r"|(?<![\w$])(?P<tag>\$(?:[^\W\d]\w*)?\$).*?(?:(?P=tag)|$)"
     rf"|{_NUMBER})"
     r'|(?P<kept>"(?:[^"]|"")*(?:"|$))',
@@ -25,6 +25,9 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 def hide_literals(statement: str, engine: str = "postgres") -> str:
     """Return a statement with ``?`` for each constant, and without its comments. It may be cut off anywhere, also within a string.
+
+    On PostgreSQL ``standard_conforming_strings`` decides whether a quote after a backslash ends a string, and a text does not say what it was: all that
+    follows is hidden.
 
     ``engine``: ``mariadb`` and ``mysql`` have strings in double quotes, and backslashes in all strings.
     """

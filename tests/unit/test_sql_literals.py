@@ -12,6 +12,10 @@ POSTGRES = [
     r"SELECT E'\'SECRET'",
     r"SELECT 'a\', 'SECRET'",
     "SELECT $$SECRET$$, $tag$ SECRET $$ SECRET $tag$",
+    r"SELECT 'it\'s a SECRET', 1",
+    r"SELECT 'C:\' WHERE a = 'SECRET'",
+    r"SELECT N'it\\\'s a SECRET', 1",
+    r"SELECT '\\', 'SECRET'",
     "SELECT U&'SECRET' UESCAPE '!'",
     "SELECT X'5ECRE7', B'1'",
     "SELECT 1 /* SECRET /* SECRET */ SECRET */ -- SECRET",
@@ -40,6 +44,13 @@ def test_no_value_is_left(engine: str, statement: str) -> None:
     assert "SECRET" not in hidden
     assert "5ECRE7" not in hidden
     assert "5353" not in hidden
+
+
+def test_what_follows_a_string_that_does_not_depend_on_standard_conforming_strings_stays() -> None:
+    assert (
+        hide_literals(r"SELECT n FROM t WHERE a LIKE 'x\_%' AND b = 'C:\\' AND c = $1")
+        == "SELECT n FROM t WHERE a LIKE ? AND b = ? AND c = $1"
+    )
 
 
 def test_names_and_parameters_stay() -> None:
