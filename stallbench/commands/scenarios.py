@@ -61,6 +61,9 @@ def _print_wrapped(console: VisibleConsole, name: str, text: str, *, indent: int
 def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOption = None) -> None:
     """Show a scenario as it would run, as JSON: with its variant, all changes and all defaults.
 
+    A queue in a Python file that the scenario names (kind = "FILE.py:CLASS") is loaded for its options, which executes that file: do so only with a
+    scenario that you would run.
+
     Exit codes: 0 the scenario is valid, 2 it is not; one line for each issue says why.
 
     For example:
@@ -80,6 +83,8 @@ def validate(
     ],
 ) -> None:
     """Say what is wrong with scenario files, with all of their variants: a line for each issue. No server is started.
+
+    A queue in a Python file that a scenario names is loaded, which executes that file.
 
     Exit codes: 0 all files are valid, 2 one is not.
 
