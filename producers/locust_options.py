@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from producers.locust_target import GivenDocument, LocustDocument, RunTarget, ScenarioAlone, Target
 from stallbench.errors import BadInputError
-from stallbench.external.addresses import read_external_servers
 from stallbench.processes.role import Stop, read_document
 from stallbench.processes.role_arguments import GROUP_HELP
 from stallbench.queues.load_bounds import MOST_RATE
 from stallbench.queues.registration import read_trust, wait_for_run
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.locust_bounds import LocustBounds
+from stallbench.servers.addresses import read_external_servers
 
 _WAYS = "expected one of --join DIR (a run that accepts external processes), --scenario NAME with --dsn and --database (its queue, without a run)"
 _OF_SCENARIO = ("variant", "set", "dsn", "database", "install")

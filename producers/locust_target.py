@@ -12,7 +12,7 @@ from pydantic import Field
 
 from producers.enqueuer import EnqueuerDocument
 from stallbench.errors import BadInputError
-from stallbench.faults import find_faults
+from stallbench.injection.faults import find_faults
 from stallbench.processes.role import Stop
 from stallbench.queues import find_queue
 from stallbench.queues.queue_client import opened_queue

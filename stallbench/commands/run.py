@@ -114,17 +114,17 @@ def run(
         stallbench run longtx --runs s3://bucket/runs
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
-    from stallbench.external.addresses import read_external_servers
-    from stallbench.external.processes import require_group
     from stallbench.observers import read_observer_options
     from stallbench.pipeline.process import KeptPipeline
     from stallbench.regression.against import write_against
     from stallbench.run.capacity import with_measured_load
+    from stallbench.run.external_processes import require_group
     from stallbench.run.opening import open_run
     from stallbench.run.upload import open_for_upload
     from stallbench.run.view import RunView
     from stallbench.scenario.file import read_scenario
     from stallbench.scenario.validation.external import require_fit_for_external
+    from stallbench.servers.addresses import read_external_servers
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
     external_servers = read_external_servers(

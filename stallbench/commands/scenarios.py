@@ -122,8 +122,8 @@ def schema() -> None:
 
 def _fill_in(scenario: Scenario) -> dict[str, Any]:
     """Return the scenario with the default options of its queue, faults and maintenance. docs/add-a-longrunner.md lists those of longrunners."""
-    from stallbench.faults import find_faults
-    from stallbench.maintenance import find_maintenance_kinds
+    from stallbench.injection.faults import find_faults
+    from stallbench.injection.maintenance import find_maintenance_kinds
     from stallbench.queues import find_queue
 
     shown = scenario.model_dump(mode="json", exclude={"producers": {"rate"}} if scenario.producers.wants_rate else {})

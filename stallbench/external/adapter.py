@@ -12,12 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from stallbench.base.section import SettingValue
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.sql_names import NO_SQL, write_quoted
 from stallbench.visible_text import make_visible
@@ -67,6 +66,28 @@ class DatabaseObject:
         if self.kind == _LARGE_OBJECT:
             return f"SELECT pg_catalog.lo_unlink({name})"
         return f"DROP {self.kind} {name}"
+
+
+class InstalledQueue(Protocol):
+    """What an adapter asks of a `stallbench.queues.Queue` that creates its tables."""
+
+    @property
+    def connection(self) -> Any:
+        """As of `stallbench.queues.Queue`, like the others."""
+
+    @property
+    def tables(self) -> Sequence[str]:
+        """The names of its tables."""
+
+    @property
+    def creates(self) -> Sequence[str]:
+        """Patterns of what else is its own."""
+
+    def install(self) -> None:
+        """Create its tables."""
+
+    def worker_command(self) -> object:
+        """Return none if it is no library."""
 
 
 class ServerAdapter(ABC):
@@ -165,7 +186,7 @@ class ServerAdapter(ABC):
         """Call ``create``, which creates objects by ``connection``, and record them if the engine can tell what that connection has created."""
         create()
 
-    def install(self, queue: Queue[Any]) -> None:
+    def install(self, queue: InstalledQueue) -> None:
         """Let ``queue`` create its tables in this database, and record what is known to be its own."""
         if queue.worker_command() is None:  # else it is a library's, whose own process creates them
             self.create_recorded(queue.connection, queue.install)

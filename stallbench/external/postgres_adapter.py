@@ -19,9 +19,8 @@ from stallbench.engines.postgres_trust import (
     STRANGERS_WHO_MAY_CREATE,
 )
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
+from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, InstalledQueue, ServerAdapter
 from stallbench.external.setting_values import normalize_postgres
-from stallbench.queues import Queue
 from stallbench.servers.postgres import read_changed_settings, setting_text
 from stallbench.sql_names import write_quoted
 from stallbench.visible_text import make_visible, raw_of
@@ -279,7 +278,7 @@ class PostgresAdapter(ServerAdapter):
             for (role,) in connection.execute(_GRANTEES, (self.objects_table,)).fetchall():
                 connection.execute(f"REVOKE ALL ON TABLE {self.objects_table} FROM {raw_of(role)}")
 
-    def install(self, queue: Queue[Any]) -> None:
+    def install(self, queue: InstalledQueue) -> None:
         """Raises `NotCarriedOutError` if others may change the tables that ``queue`` has created, or add a trigger to them."""
         super().install(queue)
         for name, rights, role in self.execute(RIGHTS_OF_STRANGERS):

@@ -12,14 +12,13 @@ from typing import TypeVar
 
 from stallbench.engines import loaded_errors
 from stallbench.errors import NotCarriedOutError, StallbenchError
+from stallbench.injection.choices import FaultChoice, LongrunnerChoice, MaintenanceChoice
 from stallbench.injection.context import InjectionContext
-from stallbench.injection.fault import FaultInjection
+from stallbench.injection.fault_injection import FaultInjection
 from stallbench.injection.injection import Injection
-from stallbench.injection.longrunner import LongrunnerInjection
-from stallbench.injection.maintenance import MaintenanceInjection
+from stallbench.injection.longrunner_injection import LongrunnerInjection
+from stallbench.injection.maintenance_injection import MaintenanceInjection
 from stallbench.records.injections import InjectionRecord
-from stallbench.scenario.choices import MaintenanceChoice
-from stallbench.scenario.sections import Phase
 
 ResultT = TypeVar("ResultT")
 
@@ -55,38 +54,45 @@ class Injections:
         self._all += planned
         self._start(planned)
 
-    def prepare_phase(self, phase: Phase, planned_start_s: float) -> None:
+    def prepare_phase(
+        self,
+        phase: str,
+        planned_start_s: float,
+        *,
+        longrunners: Sequence[LongrunnerChoice] = (),
+        faults: Sequence[FaultChoice] = (),
+    ) -> None:
         """Plan the injections of a phase, and start and verify its longrunners: they are active before the phase begins.
 
         Raises `NotCarriedOutError`.
         """
-        longrunners = [
+        planned_longrunners = [
             LongrunnerInjection(
                 self._name(choice.kind),
                 choice,
-                phase=phase.name,
+                phase=phase,
                 phase_planned_start_s=planned_start_s,
                 context=self._context,
             )
-            for choice in phase.longrunners
+            for choice in longrunners
         ]
-        faults = [
+        planned_faults = [
             FaultInjection(
                 self._name(choice.kind),
                 choice,
-                phase=phase.name,
+                phase=phase,
                 phase_planned_start_s=planned_start_s,
                 context=self._context,
             )
-            for choice in phase.faults
+            for choice in faults
         ]
         maintenance = [
             MaintenanceInjection(self._name(choice.kind), choice, context=self._context, phase_planned_start_s=planned_start_s)
             for choice in self._maintenance
-            if choice.phase == phase.name
+            if choice.phase == phase
         ]
-        self._all += [*longrunners, *faults, *maintenance]
-        self._start(longrunners)
+        self._all += [*planned_longrunners, *planned_faults, *maintenance]
+        self._start(planned_longrunners)
 
     def begin_phase(self, phase: str) -> None:
         """Schedule the faults and the maintenance of a phase, which begins now; `run_due` injects each when its time has come."""

@@ -8,12 +8,12 @@ record their events: the bench tells each the distance between the two clocks.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.injection.choices import FaultChoice
 from stallbench.injection.job_faults import JobFaults
-from stallbench.scenario.model import Scenario
 from stallbench.setup.libfaketime import require_libfaketime
 
 CLOCK_SKEW = "clock_skew"
@@ -22,10 +22,9 @@ NOTICED_AFTER_S = 1
 """How old a process's knowledge of its file may be. libfaketime reads it no more often, because programs read the clock often."""
 
 
-def are_changed(scenario: Scenario) -> bool:
-    """Whether the scenario changes the clocks of a library's workers."""
-    faults = [fault for phase in scenario.phases for fault in phase.faults]
-    return scenario.queue.kind.startswith(LIBRARY_PREFIX) and any(fault.kind == CLOCK_SKEW for fault in faults)
+def are_changed(queue: str, faults: Iterable[FaultChoice]) -> bool:
+    """Whether one of a run's ``faults`` changes the clocks of the workers of ``queue``, a library."""
+    return queue.startswith(LIBRARY_PREFIX) and any(fault.kind == CLOCK_SKEW for fault in faults)
 
 
 class WorkerClocks:

@@ -11,14 +11,14 @@ from stallbench.engines.database import Database
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.expectations import PHASE
 from stallbench.queues import Promise
+from stallbench.queues.record import QueueRecord
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.host_facts import read_host_facts, read_library_versions
-from stallbench.run.record import QueueRecord, RunRecord, RunStatus, UncertainMetric, describe_bench
+from stallbench.run.record import RunRecord, RunStatus, UncertainMetric, describe_bench
 from stallbench.run.recorder import plan_phases
-from stallbench.scenario.choices import QueueChoice
 from stallbench.scenario.expectation import Expectation
 from stallbench.scenario.model import Scenario
-from stallbench.scenario.sections import Collectors, Phase, Producers
+from stallbench.scenario.sections import Collectors, Phase, Producers, QueueChoice
 from stallbench.servers.record import ServerRecord
 from stallbench.storage.atomic_file import replace_file
 from stallbench.visible_text import make_visible

@@ -33,7 +33,7 @@ TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret
 SCRATCH_PREFIX = "stallbench-"
 OWNER_FILE = "owner.json"
 CLEANUP_JOURNAL = "cleanup-journal.json"
-"""File in the scratch folder, see `stallbench.external.cleanup_journal`."""
+"""File in the scratch folder, see `stallbench.servers.cleanup_journal`."""
 _GRACE_S = 2.0
 _LOOK_AGAIN_S = 0.3
 _POLL_EVERY_S = 0.02
@@ -122,7 +122,7 @@ def run_cleanup_journal(scratch: Path) -> tuple[list[str], list[str]]:
     """
     if not os.path.lexists(scratch / CLEANUP_JOURNAL):
         return [], []
-    command = python_command("stallbench.external.cleanup_journal", str(scratch))
+    command = python_command("stallbench.servers.cleanup_journal", str(scratch))
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_CLEAN_UP_S, check=False)
     except subprocess.TimeoutExpired:

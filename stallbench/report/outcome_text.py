@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stallbench.base.duration import format_duration
 from stallbench.engines.ending import statement_to_end
-from stallbench.faults import find_faults
+from stallbench.injection.faults import find_faults
 from stallbench.records.injections import InjectionRecord
 from stallbench.run.record import RunRecord
 from stallbench.scenario.command import argument_of, is_of_project

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from stallbench.console import VisibleConsole
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.addresses import ExternalServers
 from stallbench.queues import find_queue
 from stallbench.records.events import Event
 from stallbench.records.layouts import EVENTS
@@ -25,6 +24,7 @@ from stallbench.run.run import Run
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Collectors, Phase, Producers
+from stallbench.servers.addresses import ExternalServers
 
 MEASURING = "measuring"
 """The name of the measurement, used instead of a variant's. Its run folder is removed afterwards, unless it failed, and is never ``latest``."""

@@ -12,10 +12,10 @@ from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.processes.role_command import LOCUST, role_command
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue
+from stallbench.queues.record import QueueRecord
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import EventLog
 from stallbench.run.folder import RunFolder
-from stallbench.run.record import QueueRecord
 from stallbench.scenario.locust_bounds import LOCUST_FAILS, bounds_of
 from stallbench.scenario.model import Scenario
 
@@ -48,7 +48,9 @@ class Load:
         self._documents: dict[str, dict[str, object]] = {}
         """The document of each process, by its name."""
         self._generations: dict[str, int] = {}
-        self._clocks = WorkerClocks(folder.clocks, folder.job_faults) if are_changed(scenario) else None
+        self._clocks = (
+            WorkerClocks(folder.clocks, folder.job_faults) if are_changed(scenario.queue.kind, scenario.faults) else None
+        )
         self._met: dict[str, set[str]] = {}
         """The workers that have reported each job fault, by its name."""
 

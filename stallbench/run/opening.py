@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.addresses import ExternalServers
 from stallbench.injection.worker_clocks import are_changed
 from stallbench.observers import ObserverOptions
 from stallbench.processes.reaper import start_reaper
@@ -21,6 +20,7 @@ from stallbench.run.run import Run
 from stallbench.run.status import ending_recorded
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
+from stallbench.servers.addresses import ExternalServers
 from stallbench.setup.libfaketime import require_libfaketime
 
 
@@ -42,7 +42,7 @@ def open_run(
     ``group``: whose members may join it, besides its own user.
     """
     find_queue(scenario.queue.kind).require_programs(view.say)
-    if are_changed(scenario):
+    if are_changed(scenario.queue.kind, scenario.faults):
         require_libfaketime()
     folder = create_run_folder(scenario, runs, is_latest=is_latest)
     recorder = RunRecorder(folder.record, scenario)

@@ -12,10 +12,11 @@ from stallbench.libraries import Library
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
 from stallbench.queues.queue import OptionRole
+from stallbench.queues.record import LibraryRecord, QueueRecord
 from stallbench.queues.second_queue import SECOND_QUEUE
 from stallbench.records.injections import InjectionRecord
 from stallbench.run.host_facts import read_host_facts, read_library_versions
-from stallbench.run.record import LibraryRecord, PhaseRecord, QueueRecord, RunRecord, RunStatus, describe_bench
+from stallbench.run.record import PhaseRecord, RunRecord, RunStatus, describe_bench
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
 from stallbench.storage.atomic_file import replace_file

@@ -13,10 +13,6 @@ from typing import Any
 
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.addresses import ExternalServers
-from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.external.join import install, join_cluster
-from stallbench.external.processes import ExternalProcesses
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.life_cycle import Injections
 from stallbench.observers import ObserverOptions, Observers
@@ -26,6 +22,7 @@ from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import Queue, find_queue
 from stallbench.queues.queue_client import opened_queue
 from stallbench.run.backlog import take_final_snapshot
+from stallbench.run.external_processes import ExternalProcesses
 from stallbench.run.folder import RunFolder
 from stallbench.run.intervals import Interval, read_intervals
 from stallbench.run.live_figures import read_live_figures
@@ -36,7 +33,10 @@ from stallbench.run.sampling import Sampling
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
+from stallbench.servers.addresses import ExternalServers
+from stallbench.servers.cleanup_journal import CleanupJournal
 from stallbench.servers.cluster import Cluster, start_cluster
+from stallbench.servers.join import install, join_cluster
 
 _SHOW_EVERY_S = 1.0
 
@@ -214,7 +214,8 @@ class Run:
                 load=self.load,
                 processes=self._processes,
                 queue=self.recorder.record.queue,
-                folder=self.folder,
+                logs=self.folder.logs,
+                job_faults=self.folder.job_faults,
                 scratch=self._scratch,
                 journal=self._journal,
                 seed=self.scenario.seed,
@@ -227,7 +228,12 @@ class Run:
         self.injections.start_maintenance(self.scenario.maintenance)
 
     def _run_phase(self, index: int, phase: Phase) -> None:
-        self.injections.prepare_phase(phase, planned_start_s=self.recorder.record.phases[index].planned_start_s)
+        self.injections.prepare_phase(
+            phase.name,
+            self.recorder.record.phases[index].planned_start_s,
+            longrunners=phase.longrunners,
+            faults=phase.faults,
+        )
         self.recorder.begin_phase(index)
         self.injections.begin_phase(phase.name)
         if index == 0:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S, Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.python_command import python_command
+from stallbench.queues.record import QueueRecord
 from stallbench.run.folder import RunFolder
-from stallbench.run.record import QueueRecord
 from stallbench.servers.cluster import Cluster
 
 _NAME = "collectors"

@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 from itertools import combinations
 
-from stallbench.faults import find_faults
-from stallbench.faults.combination import Combination
-from stallbench.scenario.choices import ChaosKind, FaultChoice
+from stallbench.injection.choices import ChaosKind, FaultChoice
+from stallbench.injection.faults import find_faults
+from stallbench.injection.faults.combination import Combination
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Chaos, Phase
 

@@ -7,10 +7,10 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from stallbench.base.section import Section, Text, issue
+from stallbench.base.validation_issue import show_value
 from stallbench.measure import Better
 from stallbench.measures import measure_of, metric_names, split_metric
 from stallbench.records.events import parse_error
-from stallbench.scenario.validation.issue import show_value
 from stallbench.suggestion import did_you_mean
 
 

@@ -12,13 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from stallbench import PROJECT
 from stallbench.base.section import Name
+from stallbench.base.validation_issue import ValidationIssue, show_value
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.listing import find_scenarios
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.overlay import Overlay, list_foreign_settings, parse_changes
 from stallbench.scenario.toml import ScenarioError, read_toml, show_path
 from stallbench.scenario.validation.comparison import find_overlay_issues
-from stallbench.scenario.validation.issue import ValidationIssue, show_value
 from stallbench.scenario.validation.scenario import find_issues, prepare_answers
 from stallbench.suggestion import did_you_mean
 

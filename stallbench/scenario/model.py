@@ -11,9 +11,9 @@ from pydantic import Field
 
 from stallbench.base.section import Name, Section, Text
 from stallbench.engines.database import Database
-from stallbench.scenario.choices import MaintenanceChoice, QueueChoice
+from stallbench.injection.choices import FaultChoice, MaintenanceChoice
 from stallbench.scenario.expectation import ComparisonChoice, Expectation, JudgedBy
-from stallbench.scenario.sections import Collectors, Phase, Producers, Workers
+from stallbench.scenario.sections import Collectors, Phase, Producers, QueueChoice, Workers
 
 CONTROL = "control"
 """The name of the scenario without a variant, where variants are named; no variant may have this name."""
@@ -70,6 +70,11 @@ class Scenario(ScenarioContent, ScenarioOrigin):
             "queue": self.queue.kind,
             "engine": self.database.engine,
         }
+
+    @property
+    def faults(self) -> list[FaultChoice]:
+        """The faults of all phases, in their order."""
+        return [fault for phase in self.phases for fault in phase.faults]
 
     @property
     def duration_s(self) -> float:

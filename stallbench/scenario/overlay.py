@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, find_value, show_value
 from stallbench.engines import ENGINES
 from stallbench.scenario.toml import TOO_DEEP, is_too_deep
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_value, show_value
 from stallbench.suggestion import did_you_mean
 
 _OTHER_LOAD = {"rate": "capacity_share", "capacity_share": "rate"}

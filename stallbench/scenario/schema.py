@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.faults import find_faults
-from stallbench.maintenance import find_maintenance_kinds
+from stallbench.injection.faults import find_faults
+from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues import find_queues
 from stallbench.scenario.listing import SCENARIOS
 from stallbench.scenario.model import ScenarioContent

@@ -1,4 +1,4 @@
-"""The sections of a scenario that make and measure load: producers, workers, collectors and phases."""
+"""The sections of a scenario that make and measure load: queue, producers, workers, collectors and phases."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from stallbench.base.duration import ON_RECORD, Duration
 from stallbench.base.section import Name, Section, issue
+from stallbench.injection.choices import ChaosKind, Choice, FaultChoice, LongrunnerChoice
 from stallbench.measures import WHOLE_RUN
 from stallbench.queues.load_bounds import (
     LEAST_PAYLOAD_BYTES,
@@ -18,12 +19,17 @@ from stallbench.queues.load_bounds import (
     MOST_WORK_S,
     MOST_WORKERS,
 )
-from stallbench.scenario.choices import ChaosKind, FaultChoice, LongrunnerChoice
 
 _LONGER_AT_MOST = 3
 """The longest time that a phase with ``jobs`` may last, in multiples of its duration. The limit ends a run on a machine that makes no progress."""
 
 ValueT = TypeVar("ValueT")
+
+
+class QueueChoice(Choice):
+    """The queue under test."""
+
+    kind: str = Field(examples=["que"])
 
 
 class Producers(Section):

@@ -14,8 +14,8 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, quote_unprintable
 from stallbench.errors import BadInputError
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, quote_unprintable
 
 LARGEST_BYTES = 1024 * 1024
 _DEEPEST = 16

@@ -17,11 +17,11 @@ from typing import Self
 
 from stallbench.engines import driver_of
 from stallbench.errors import EXIT_INTERRUPTED, StallbenchError
-from stallbench.external.addresses import ExternalServers
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.external import require_fit_for_external
+from stallbench.servers.addresses import ExternalServers
 from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
 from stallbench.servers.postgres import count_statements
 from stallbench.waiting import wait_until

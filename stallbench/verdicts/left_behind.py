@@ -14,8 +14,9 @@ from stallbench.pipeline.overdue import (
     OUT_OF_ATTEMPTS,
     PATIENCE_S,
 )
+from stallbench.queues.record import QueueRecord
 from stallbench.records.job_ids import describe_job
-from stallbench.run.record import QueueRecord, RunRecord
+from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, Result, RunTables, Severity
 from stallbench.verdicts.order import describe_overdue
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from stallbench.faults import find_faults
+from stallbench.injection.faults import find_faults
 from stallbench.records.injections import AT_ONCE, RATE, InjectionRecord
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import PhaseRecord

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.faults import find_faults
+from stallbench.injection.choices import MaintenanceChoice
 from stallbench.injection.context import InjectionContext
+from stallbench.injection.faults import find_faults
 from stallbench.injection.life_cycle import Injections
 from stallbench.processes.process import Process
 from stallbench.queues import find_queue
@@ -20,10 +20,10 @@ from stallbench.records.injections import InjectionRecord
 from stallbench.run.folder import RunFolder, create_run_folder
 from stallbench.run.load import Load
 from stallbench.run.recorder import describe_queue
-from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
+from stallbench.servers.cleanup_journal import CleanupJournal
 from tests.integration.running_cluster import StartedCluster
 from tests.integration.shared_clusters import CLUSTERS
 from tests.waiting import wait_for
@@ -76,7 +76,8 @@ class FaultyRun:
             load=self.load,
             processes=self.processes,
             queue=self.queue,
-            folder=folder,
+            logs=folder.logs,
+            job_faults=folder.job_faults,
             scratch=started.scratch,
             journal=CleanupJournal(started.scratch),
             seed=1,
@@ -94,7 +95,7 @@ class FaultyRun:
         assert kind in find_faults()
         choice = {"kind": kind, "on": on, **options}
         phase = Phase.model_validate({"name": "only", "duration": "1h", "faults": [choice]})
-        self.injections.prepare_phase(phase, planned_start_s=0)
+        self.injections.prepare_phase("only", 0, faults=phase.faults)
         self.injections.begin_phase("only")
         self.injections.run_due()
         return self.injections.records()[-1]

@@ -7,10 +7,10 @@ from itertools import permutations
 
 import pytest
 
-from stallbench.faults import find_faults
+from stallbench.injection.choices import ChaosKind, FaultChoice
+from stallbench.injection.faults import find_faults
 from stallbench.records.injections import InjectionRecord
 from stallbench.scenario.chaos import combination_of, make_fault
-from stallbench.scenario.choices import ChaosKind
 from stallbench.scenario.sections import Phase
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
@@ -38,7 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyRun]:
 
 def carry_out(run: FaultyRun, phase: Phase) -> list[InjectionRecord]:
     """Carry out the two faults of a phase until both have ended; returns their records."""
-    run.injections.prepare_phase(phase, planned_start_s=0)
+    run.injections.prepare_phase("only", 0, faults=phase.faults)
     run.injections.begin_phase("only")
     names = {record.name for record in run.faults()[-2:]}
     run.wait_until(
@@ -78,7 +78,7 @@ def test_a_fault_of_the_producers_leaves_the_one_of_a_burst_alone(run: FaultyRun
     options = {"every": "100ms", "replace_after": "0s"} if kind == "kill" else {}
     faults = [{"kind": "burst", "on": "producers", "rate": 20}, {"kind": kind, "on": "producers", "after": "0.1s", **options}]
     run.wait_until_jobs_complete(5)
-    run.injections.prepare_phase(Phase.model_validate({"name": "only", "duration": "1h", "faults": faults}), planned_start_s=0)
+    run.injections.prepare_phase("only", 0, faults=[FaultChoice.model_validate(fault) for fault in faults])
     run.injections.begin_phase("only")
     key = "killed" if kind == "kill" else "paused"
     run.wait_until(lambda: run.faults()[-1].evidence.get(key), "a producer that is hit")

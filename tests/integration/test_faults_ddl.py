@@ -12,7 +12,7 @@ import pytest
 
 from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.side_session import SideSession
+from stallbench.injection.faults.side_session import SideSession
 from stallbench.queues import find_queues
 from stallbench.records.events import Event
 from stallbench.setup.components import MissingComponentError

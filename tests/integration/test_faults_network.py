@@ -13,8 +13,8 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults import find_faults
-from stallbench.faults.network import Toxic
+from stallbench.injection.faults import find_faults
+from stallbench.injection.faults.network import Toxic
 from stallbench.records.events import Event
 from tests.integration.faulty_run import FaultyRun
 from tests.waiting import PATIENCE_S

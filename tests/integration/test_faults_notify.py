@@ -9,7 +9,7 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.join import ExternalServerControl, open_adapter
+from stallbench.servers.join import ExternalServerControl, open_adapter
 from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration

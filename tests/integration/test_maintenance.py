@@ -10,7 +10,7 @@ import pytest
 
 from stallbench import PROJECT
 from stallbench.engines import driver_of
-from stallbench.maintenance import find_maintenance_kinds
+from stallbench.injection.maintenance import find_maintenance_kinds
 from tests.integration.faulty_run import FaultyRun, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -30,7 +30,9 @@ def connect(run: FaultyRun, name: str) -> Any:
 
 def test_every_kind_has_a_summary_a_source_and_described_options() -> None:
     declared = {
-        kind for file in (PROJECT / "stallbench" / "maintenance").glob("*.py") for kind in _KIND.findall(file.read_text())
+        kind
+        for file in (PROJECT / "stallbench" / "injection" / "maintenance").glob("*.py")
+        for kind in _KIND.findall(file.read_text())
     }
     assert "watchdog" in declared
     assert list(find_maintenance_kinds()) == sorted(declared)

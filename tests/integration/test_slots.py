@@ -11,7 +11,7 @@ import pytest
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.collectors.slots import SlotsCollector
 from stallbench.engines.postgres import connect
-from stallbench.maintenance import TaskDocument, find_maintenance_kinds
+from stallbench.injection.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 

@@ -16,7 +16,7 @@ from stallbench.collectors.document import CollectorsDocument, WatchedQueue, Wat
 from stallbench.collectors.sqlite_wal import SQLiteWalCollector
 from stallbench.engines import driver_of
 from stallbench.injection.longrunner_verification import find_on_sqlite
-from stallbench.maintenance import TaskDocument, find_maintenance_kinds
+from stallbench.injection.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob

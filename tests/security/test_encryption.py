@@ -18,8 +18,8 @@ import pytest
 from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT
-from stallbench.external.join import open_adapter
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
+from stallbench.servers.join import open_adapter
 from tests.certificates import make_certificates
 from tests.end_to_end.conftest import Bench, bench
 from tests.integration.engines import FAST, PrivateServers, private_servers

@@ -9,11 +9,11 @@ from stallbench.engines import Engine
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE
-from stallbench.external.join import open_adapter
 from stallbench.libraries import find_libraries
 from stallbench.queues import find_queue, find_queues
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.servers.join import open_adapter
 from stallbench.visible_text import is_visible
 from tests.integration.conftest import EmptyOn, TestDatabase
 

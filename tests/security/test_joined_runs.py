@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from stallbench.external.processes import ExternalProcesses
 from stallbench.python_command import python_command
 from stallbench.queues.registration import read_registrations
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.records.events import EventLog
+from stallbench.run.external_processes import ExternalProcesses
 from stallbench.run.folder import create_run_folder
 from stallbench.run.recorder import describe_queue
 from stallbench.servers.cluster import Cluster

@@ -10,10 +10,10 @@ import pytest
 from stallbench.engines import Engine, driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE
-from stallbench.external.cleanup_journal import CleanupJournal, clean_up
-from stallbench.external.join import open_adapter
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.servers.cleanup_journal import CleanupJournal, clean_up
+from stallbench.servers.join import open_adapter
 from tests.integration.conftest import EmptyOn
 
 pytestmark = [pytest.mark.integration, pytest.mark.parametrize("engine", ["mariadb", "mysql"])]

@@ -16,7 +16,6 @@ import psutil
 import pytest
 
 from stallbench.engines.postgres import Connection
-from stallbench.external.cleanup_journal import CleanupJournal
 from stallbench.leftovers import remove_leftovers
 from stallbench.pipeline.class_archive import use_archive
 from stallbench.pipeline.service import SERVICE_VARIABLE, ask_service
@@ -25,6 +24,7 @@ from stallbench.processes.supervisor import Supervisor
 from stallbench.python_command import python_command
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import create_run_folder
+from stallbench.servers.cleanup_journal import CleanupJournal
 from stallbench.setup.components import JavaRuntime
 from tests.integration.engines import PrivateServers
 from tests.security.conftest import OtherUser

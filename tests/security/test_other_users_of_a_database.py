@@ -13,9 +13,9 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject
-from stallbench.external.join import open_adapter
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.servers.join import open_adapter
 from tests.integration.conftest import Connection, TestDatabase
 
 pytestmark = pytest.mark.integration

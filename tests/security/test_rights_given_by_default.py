@@ -8,8 +8,8 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.external.adapter import OBJECTS_TABLE
-from stallbench.external.join import open_adapter
 from stallbench.queues.queue_client import opened_queue
+from stallbench.servers.join import open_adapter
 from tests.security.test_other_users_of_a_database import ATTACKER, SharedServer, shared
 
 __all__ = ["shared"]

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import EXIT_NOT_CARRIED_OUT
-from stallbench.external.processes import ExternalProcesses
 from stallbench.processes.supervisor import Supervisor
 from stallbench.processes.targets import Targets
 from stallbench.queues.registration import INSTRUCTIONS_FILE
+from stallbench.run.external_processes import ExternalProcesses
 from stallbench.run.folder import RunFolder, create_run_folder, find_run_folder
 from stallbench.run.load import Load
 from stallbench.run.recorder import describe_queue

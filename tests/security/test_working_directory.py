@@ -60,7 +60,8 @@ def test_the_trap_catches_what_does_import_from_there(trapped: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["stallbench.collectors", "stallbench.maintenance", "stallbench.pipeline", "stallbench.testing.session_server"]
+    "module",
+    ["stallbench.collectors", "stallbench.injection.maintenance", "stallbench.pipeline", "stallbench.testing.session_server"],
 )
 def test_a_process_of_the_bench_imports_nothing_from_there(trapped: Path, module: str) -> None:
     run_in(trapped, *python_command(module, "--help"))

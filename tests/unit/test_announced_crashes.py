@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults import announced_kills, crash_point
-from stallbench.faults.announced_kills import AnnouncedKills
-from stallbench.faults.crash_point import CrashAtPoint, CrashPointOptions
+from stallbench.injection.faults import announced_kills, crash_point
+from stallbench.injection.faults.announced_kills import AnnouncedKills
+from stallbench.injection.faults.crash_point import CrashAtPoint, CrashPointOptions
 from stallbench.run.folder import RunFolder
 
 FAULT = "crash_point-1"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from longrunners import find_longrunners
-from stallbench.maintenance import find_maintenance_kinds
+from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues.crash_points import CrashPoint
 from tests.unit.scenario_text import SMALL, find_lines, read
 

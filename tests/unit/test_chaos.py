@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import BadInputError
-from stallbench.faults import find_faults
+from stallbench.injection.choices import FaultChoice
+from stallbench.injection.faults import find_faults
 from stallbench.scenario.chaos import combination_of, list_possible_faults, with_seed
-from stallbench.scenario.choices import FaultChoice
 from stallbench.scenario.model import Scenario
 from stallbench.studies.soak.plan import format_cycle_command, require_fit_for_soak
 from tests.unit.scenario_text import SMALL, find_lines, read

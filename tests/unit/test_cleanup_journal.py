@@ -16,11 +16,11 @@ import pytest
 from pydantic import SecretStr
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.cleanup_journal import CleanupJournal
-from stallbench.external.join import _put_behind_proxy
 from stallbench.leftovers import remove_leftovers
 from stallbench.processes.reaper import CLEANUP_JOURNAL, OWNER_FILE
 from stallbench.records.endpoint import Endpoint
+from stallbench.servers.cleanup_journal import CleanupJournal
+from stallbench.servers.join import _put_behind_proxy
 from stallbench.servers.toxiproxy import ToxiproxyServer
 
 NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database="queues", user="me", password=SecretStr("secret"))

@@ -11,11 +11,11 @@ from pathlib import Path
 import yaml
 
 from stallbench.errors import BadInputError
-from stallbench.external.addresses import ExternalServers
 from stallbench.queues import find_queue
 from stallbench.scenario.file import find_scenarios, read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.external import require_fit_for_external
+from stallbench.servers.addresses import ExternalServers
 
 FOLDER = Path(__file__).resolve().parents[2]
 COMPOSE = (FOLDER / "docker-compose.yml").read_text()

@@ -10,11 +10,11 @@ import pytest
 from stallbench.collectors import Collector, find_collectors
 from stallbench.discovery import PluginGroup, discover
 from stallbench.errors import BadInputError
-from stallbench.external.join import find_adapters
-from stallbench.faults import find_faults
-from stallbench.maintenance import find_maintenance_kinds
+from stallbench.injection.faults import find_faults
+from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues import find_queues
 from stallbench.servers.find_starters import find_starters
+from stallbench.servers.join import find_adapters
 from stallbench.verdicts import find_checks
 from stallbench.waiting import wait_until
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from stallbench.cli import app
-from stallbench.faults import find_faults
+from stallbench.injection.faults import find_faults
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL
 

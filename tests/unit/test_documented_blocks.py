@@ -214,9 +214,7 @@ def check_python_program(words: Sequence[str], written: set[str]) -> None:
     option, module, *rest = words[1:] if words[0] == "-P" else words
     assert option == "-m", words
     assert importlib.util.find_spec(module), f"there is no module {module}"
-    assert_options_are_in(
-        rest, PROJECT / "stallbench" / "processes", PROJECT / "stallbench" / "external", PROJECT / "longrunners"
-    )
+    assert_options_are_in(rest, PROJECT / "stallbench" / "processes", PROJECT / "stallbench" / "queues", PROJECT / "longrunners")
 
 
 def check_locust(words: Sequence[str], written: set[str]) -> None:

@@ -11,7 +11,7 @@ import redis
 
 from stallbench.engines import driver_of
 from stallbench.engines.error_kinds import ErrorKind, find_error_kind
-from stallbench.faults import find_faults
+from stallbench.injection.faults import find_faults
 from stallbench.queues.mysql_session import MySQLSession
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from stallbench.engines.database import Database
 from stallbench.errors import BadInputError
-from stallbench.external.addresses import ExternalServers, read_external_servers
+from stallbench.servers.addresses import ExternalServers, read_external_servers
 
 PRIMARY = "primary=postgresql://me@db.test:5433/queues"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stallbench.errors import BadInputError
-from stallbench.external.addresses import ExternalServers
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.validation.external import require_fit_for_external
+from stallbench.servers.addresses import ExternalServers
 
 EXTERNAL = ExternalServers(servers={})
 ALLOWED = ExternalServers(servers={}, may_change_servers=True)

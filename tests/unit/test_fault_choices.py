@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from stallbench.faults.crash_point import CrashAtPoint, CrashPointOptions
-from stallbench.faults.pause import Pause, PauseOptions
+from stallbench.injection.faults.crash_point import CrashAtPoint, CrashPointOptions
+from stallbench.injection.faults.pause import Pause, PauseOptions
 from stallbench.run.folder import RunFolder
 
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults import Fault, FaultOptions, find_faults
+from stallbench.injection.choices import FaultChoice
 from stallbench.injection.context import InjectionContext
+from stallbench.injection.faults import Fault, FaultOptions, find_faults
 from stallbench.injection.life_cycle import Injections
 from stallbench.records.injections import InjectionRecord
-from stallbench.scenario.sections import Phase
 
 
 class RecordedFault(Fault[FaultOptions]):
@@ -81,7 +81,7 @@ def injections(fault: type[RecordedFault], said: list[str]) -> Injections:
 def begin_phase(injections: Injections, *choices: dict[str, Any]) -> None:
     """Begin a phase with these faults at 10 s of the plan, and do what is due at once."""
     faults = [{"kind": "recorded", **choice} for choice in choices or ({},)]
-    injections.prepare_phase(Phase.model_validate({"name": "bad", "duration": "1m", "faults": faults}), planned_start_s=10)
+    injections.prepare_phase("bad", 10, faults=[FaultChoice.model_validate(fault) for fault in faults])
     injections.begin_phase("bad")
     injections.run_due()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.libraries import LibraryError, find_libraries, find_library
-from stallbench.run.record import LibraryRecord
+from stallbench.queues.record import LibraryRecord
 from stallbench.run.recorder import describe_queue
 from stallbench.scenario.file import read_scenario
 from tests.libraries.made_up import read_changed

@@ -23,7 +23,8 @@ LIGHT = {
     "list": COMMAND.format(["list", "vacuum"]),
     "show": COMMAND.format(["show", "longtx"]),
     "show a scenario with faults, maintenance and every queue": COMMAND.format(["show", "worker-crash"])
-    + "\nfrom stallbench.queues import find_queues; find_queues()\nfrom stallbench.maintenance import find_maintenance_kinds; find_maintenance_kinds()",
+    + "\nfrom stallbench.queues import find_queues; find_queues()"
+    + "\nfrom stallbench.injection.maintenance import find_maintenance_kinds; find_maintenance_kinds()",
     "observe": OBSERVE,
     "the check of longrunners": "from longrunners import find_longrunners, validation; find_longrunners()",
 }

@@ -10,8 +10,8 @@ import pytest
 from producers.locust_options import find_target, read_bounds, read_rate
 from producers.locust_target import ScenarioAlone
 from stallbench.errors import BadInputError
-from stallbench.faults import find_faults
-from stallbench.faults.fault import Fault
+from stallbench.injection.faults import find_faults
+from stallbench.injection.faults.fault import Fault
 from stallbench.processes.role import Stop
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.file import read_scenario

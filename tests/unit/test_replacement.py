@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.faults.replacement import Replacement, ReplacementPolicy, RestartPolicy
+from stallbench.injection.faults.replacement import Replacement, ReplacementPolicy, RestartPolicy
 
 CONSTANT = RestartPolicy(after_s=1.0, max_after_s=None, has_jitter=False)
 
@@ -58,7 +58,7 @@ class Fleet:
 @pytest.fixture
 def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     made = Fleet()
-    monkeypatch.setattr("stallbench.faults.replacement.time.monotonic", lambda: made.now_s)
+    monkeypatch.setattr("stallbench.injection.faults.replacement.time.monotonic", lambda: made.now_s)
     return made
 
 

@@ -11,10 +11,11 @@ from stallbench import PROJECT
 from stallbench.collectors import find_collectors
 from stallbench.collectors.own_cost import NAME as OWN_COST
 from stallbench.pipeline.tables import TABLES
+from stallbench.queues.record import QueueRecord
 from stallbench.records.events import EVENT_COLUMNS
 from stallbench.records.injections import InjectionRecord
 from stallbench.records.samples import SAMPLE_COLUMNS
-from stallbench.run.record import BenchRecord, HostRecord, PhaseRecord, QueueRecord, RunRecord
+from stallbench.run.record import BenchRecord, HostRecord, PhaseRecord, RunRecord
 
 PAGE = (PROJECT / "docs" / "run-folder.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*)$", PAGE, re.MULTILINE))

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from stallbench.base.duration import format_duration
 from stallbench.engines.database import Database
-from stallbench.maintenance import find_maintenance_kinds
+from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.scenario.expectation import ComparisonChoice, Expectation
 from stallbench.scenario.model import ScenarioContent
 from stallbench.scenario.sections import Collectors, Phase, Producers, Workers

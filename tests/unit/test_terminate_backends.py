@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from stallbench.faults import terminate_backends
-from stallbench.faults.terminate_backends import TerminateBackends, TerminateBackendsOptions
+from stallbench.injection.faults import terminate_backends
+from stallbench.injection.faults.terminate_backends import TerminateBackends, TerminateBackendsOptions
 
 EVERY_S = 0.1
 A_TERMINATION_S = 3 * EVERY_S

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stallbench.faults import Fault, find_faults
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
+from stallbench.injection.choices import ChaosKind
+from stallbench.injection.faults import Fault, find_faults
 from stallbench.scenario.chaos import combination_of, count_intervals, find_pairs, make_fault
-from stallbench.scenario.choices import ChaosKind
 from stallbench.scenario.sections import Chaos, Phase
 from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.faults import find_choice_issues, list_targets
 from stallbench.scenario.validation.injections import make_kind_issue
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 
 
 def find_chaos_issues(content: Content) -> Iterator[ValidationIssue]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
 from stallbench.measures import measure_of
 from stallbench.regression.compared_metric import OF_THE_RUN
 from stallbench.scenario.expectation import require_metric
 from stallbench.scenario.model import CONTROL
 from stallbench.scenario.validation.content import Content, as_items, as_table
 from stallbench.scenario.validation.expectations import find_named_phase_issues
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.suggestion import did_you_mean
 
 _PATH: KeyPath = ("comparison",)

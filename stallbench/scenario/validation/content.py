@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from stallbench.engines.database import Database
-from stallbench.scenario.choices import QueueChoice
-from stallbench.scenario.sections import Producers, Workers
+from stallbench.scenario.sections import Producers, QueueChoice, Workers
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stallbench.base.validation_issue import ValidationIssue
 from stallbench.engines import ENGINES
 from stallbench.scenario.validation.content import Content, as_table
-from stallbench.scenario.validation.issue import ValidationIssue
 
 
 def find_database_issues(content: Content) -> Iterator[ValidationIssue]:

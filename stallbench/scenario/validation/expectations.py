@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.libraries import find_libraries
 from stallbench.libraries.definition import PERIODIC
 from stallbench.measures import WHOLE_RUN
 from stallbench.scenario.validation.content import Content
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.suggestion import did_you_mean
 
 _OF_PERIODIC_JOBS = "fired."

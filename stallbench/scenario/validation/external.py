@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stallbench.errors import BadInputError
-from stallbench.external.addresses import ExternalServers
-from stallbench.faults import find_faults
-from stallbench.maintenance import find_maintenance_kinds
+from stallbench.injection.faults import find_faults
+from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
 from stallbench.scenario.chaos import list_possible_faults
 from stallbench.scenario.model import Scenario
+from stallbench.servers.addresses import ExternalServers
 
 
 def require_fit_for_external(scenario: Scenario, servers: ExternalServers) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from stallbench.faults import Fault, FaultPlace, FaultTarget, find_faults
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
+from stallbench.injection.choices import FaultChoice
+from stallbench.injection.faults import Fault, FaultPlace, FaultTarget, find_faults
 from stallbench.queues import NoQueueError, find_queue
-from stallbench.scenario.choices import FaultChoice
 from stallbench.scenario.sections import Phase
 from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 from stallbench.scenario.validation.queue import has_scheduler
 

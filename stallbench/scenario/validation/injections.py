@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from stallbench.scenario.choices import Choice
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
+from stallbench.injection.choices import Choice
 from stallbench.scenario.validation.content import as_items, valid
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.suggestion import did_you_mean
 
 ChoiceT = TypeVar("ChoiceT", bound=Choice)

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from stallbench.base.duration import format_duration, parse_duration_s
 from stallbench.base.section import ISSUE
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, find_value, show_key_path, show_value
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, find_value, show_key_path, show_value
 from stallbench.suggestion import did_you_mean
 
 _MANY = 4

@@ -13,13 +13,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
 from stallbench.errors import NotCarriedOutError
+from stallbench.injection.choices import LongrunnerChoice
 from stallbench.processes.role_command import role_command
-from stallbench.scenario.choices import LongrunnerChoice
 from stallbench.scenario.longrunner_issue import LongrunnerIssue
 from stallbench.scenario.validation.content import Content, as_table
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.keys_and_values import describe_detail
 
 _ANSWER_S = 30.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from stallbench.maintenance import find_maintenance_kinds
+from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
+from stallbench.injection.choices import MaintenanceChoice
+from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues import NoQueueError, Queue, find_queue
-from stallbench.scenario.choices import MaintenanceChoice
 from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
-from stallbench.scenario.validation.issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 from stallbench.suggestion import did_you_mean
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from stallbench.base.validation_issue import ValidationIssue, show_value
 from stallbench.scenario.sections import Phase
 from stallbench.scenario.validation.content import Content, valid
-from stallbench.scenario.validation.issue import ValidationIssue, show_value
 
 LONGEST_S = 24 * 3600
 """The longest run is a day. A longer one is probably a typing error."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stallbench.base.validation_issue import ValidationIssue
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.libraries import find_libraries
 from stallbench.queues import NoQueueError, find_queue, list_queues_using
 from stallbench.scenario.validation.content import Content
-from stallbench.scenario.validation.issue import ValidationIssue
 
 
 def find_producer_issues(content: Content) -> Iterator[ValidationIssue]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stallbench.base.validation_issue import ValidationIssue, show_value
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines.database import Database
 from stallbench.libraries import list_names
@@ -11,7 +12,6 @@ from stallbench.queues import NoQueueError, find_queue, find_queues
 from stallbench.queues.completed_jobs import RETAINED, HasCompletedJobs
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.scenario.validation.content import Content, valid
-from stallbench.scenario.validation.issue import ValidationIssue, show_value
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 from stallbench.suggestion import did_you_mean
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from stallbench.base.validation_issue import ValidationIssue
 from stallbench.scenario.model import ScenarioContent
 from stallbench.scenario.toml import find_unusable_values
 from stallbench.scenario.validation.chaos import find_chaos_issues
@@ -16,7 +17,6 @@ from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.database import find_database_issues
 from stallbench.scenario.validation.expectations import find_expectation_issues
 from stallbench.scenario.validation.faults import find_fault_issues
-from stallbench.scenario.validation.issue import ValidationIssue
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 from stallbench.scenario.validation.longrunners import ask_about_longrunners, find_longrunner_issues
 from stallbench.scenario.validation.maintenance import find_maintenance_issues

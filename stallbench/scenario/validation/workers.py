@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stallbench.base.validation_issue import ValidationIssue
 from stallbench.engines import ENGINES
 from stallbench.scenario.validation.content import Content, as_table
-from stallbench.scenario.validation.issue import ValidationIssue
 
 _CONNECTIONS_BESIDES = 20
 """The number of connections of the bench itself, its collectors and the longrunners."""

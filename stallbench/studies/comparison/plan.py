@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from stallbench.base.validation_issue import show_value
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import find_libraries, find_library
@@ -17,7 +18,6 @@ from stallbench.regression.compared_metric import ComparedMetric, choose_subject
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
-from stallbench.scenario.validation.issue import show_value
 from stallbench.suggestion import did_you_mean
 
 ALL_LIBRARIES = "all"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from stallbench.base.validation_issue import show_value
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
 from stallbench.queues import find_queue, find_queues
@@ -14,7 +15,6 @@ from stallbench.regression.compared_metric import choose_subjects
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.toml import ScenarioError
-from stallbench.scenario.validation.issue import show_value
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_majors, list_packaged_majors
 from stallbench.setup.server_programs import find_servers, require_server

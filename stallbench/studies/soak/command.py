@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.external.addresses import ExternalServers, read_external_servers
 from stallbench.regression.against import BaselineChoice, write_against
 from stallbench.regression.comparability import with_load_of
 from stallbench.run.capacity import with_measured_load
@@ -18,6 +17,7 @@ from stallbench.run.folder import find_soak_folder, require_own
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.external import require_fit_for_external
+from stallbench.servers.addresses import ExternalServers, read_external_servers
 from stallbench.shell_command import format_shell_command
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.plan import read_duration_s, read_scenario_again, require_fit_for_soak

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from stallbench.external.addresses import ExternalServers
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
@@ -13,6 +12,7 @@ from stallbench.run.recorder import RunRecorder
 from stallbench.run.run import Run
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
+from stallbench.servers.addresses import ExternalServers
 from stallbench.studies.soak.folder import CycleFolder
 
 

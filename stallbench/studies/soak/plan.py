@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stallbench.base.duration import format_duration, parse_duration_s
 from stallbench.errors import BadInputError
-from stallbench.faults import find_faults
+from stallbench.injection.faults import find_faults
 from stallbench.queues import find_queue
 from stallbench.scenario.chaos import list_possible_faults
 from stallbench.scenario.command import argument_of, format_run_command, list_changes, list_variant, name_of

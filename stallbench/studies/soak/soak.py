@@ -14,7 +14,6 @@ from typing import Literal
 
 from stallbench.base.duration import format_duration
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
-from stallbench.external.addresses import ExternalServers
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.processes.reaper import is_bench_alive, start_reaper
 from stallbench.processes.supervisor import Supervisor
@@ -25,6 +24,7 @@ from stallbench.run.recorder import RunRecorder
 from stallbench.run.status import ending_recorded
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.model import Scenario
+from stallbench.servers.addresses import ExternalServers
 from stallbench.studies.soak.cycle import Cycle, carry_over_snapshot
 from stallbench.studies.soak.disk import (
     bound_bytes,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from stallbench.faults.crash_point import CrashAtPoint
+from stallbench.injection.faults.crash_point import CrashAtPoint
 from stallbench.pipeline.large_tables import field
 from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PASSED_OVER
 from stallbench.queues import Promise

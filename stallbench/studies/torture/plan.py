@@ -19,7 +19,8 @@ from stallbench import PROJECT
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
-from stallbench.faults.crash_point import CrashAtPoint, CrashPointOptions
+from stallbench.injection.choices import FaultChoice
+from stallbench.injection.faults.crash_point import CrashAtPoint, CrashPointOptions
 from stallbench.injection.job_faults import Crash
 from stallbench.libraries import list_names
 from stallbench.processes.reaper import name_temporary
@@ -28,7 +29,6 @@ from stallbench.queues.crash_points import CrashPoint
 from stallbench.queues.queue import OptionRole
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.run.recorder import describe_queue
-from stallbench.scenario.choices import FaultChoice
 from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.toml import show_path
