@@ -34,6 +34,13 @@ def observe(
     all_: Annotated[
         bool, typer.Option("--all", help="Show all figures that were read, too, not only what is wrong and each queue in a line.")
     ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print a JSON document for each reading, in a line, in place of the report: `stallbench schema reading` describes it.",
+        ),
+    ] = False,
     every: Annotated[
         str,
         typer.Option(
@@ -98,6 +105,7 @@ def observe(
         stallbench observe --dsn postgresql://reader@db.test/app
         stallbench observe --dsn postgresql://reader@db.test/app --once
         stallbench observe --dsn postgresql://reader@db.test/app --once --all
+        stallbench observe --dsn postgresql://reader@db.test/app --once --json
         stallbench observe --dsn postgresql://reader@db.test/app --dsn replica1=postgresql://reader@db2.test/app --table public.my_jobs
         stallbench observe --dsn postgresql://reader@db.test/app --for 10m --report
         stallbench observe --dsn postgresql://reader@db.test/app --for 1m --expect queue.toml
@@ -114,6 +122,7 @@ def observe(
         log=log,
         once=once,
         shows_all=all_,
+        as_json=json,
         for_=for_,
         report=report,
         expect=expect,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -106,17 +107,34 @@ def validate(
     say("valid" if len(scenarios) == 1 else f"{len(scenarios)} files are valid")
 
 
-def schema() -> None:
-    """Print the JSON Schema of scenario files, by which an editor completes and checks keys.
+class SchemaOf(StrEnum):
+    """What `stallbench schema` describes."""
 
-    Exit codes: 0 it is printed.
+    SCENARIO = "scenario"
+    READING = "reading"
+
+
+def schema(
+    of: Annotated[
+        SchemaOf, typer.Argument(help="scenario: a scenario's file; reading: a line of `stallbench observe --json`.")
+    ] = SchemaOf.SCENARIO,
+) -> None:
+    """Print a JSON Schema: of scenario files, by which an editor completes and checks keys, or of what `observe --json` prints.
+
+    Exit codes: 0 it is printed, 2 there is no such schema.
 
     For example:
 
         stallbench schema > scenario.schema.json
+        stallbench schema reading > reading.schema.json
     """
     from stallbench.scenario.schema import make_schema, write_schema
 
+    if of is SchemaOf.READING:
+        from stallbench.observe.document import ReadingDocument
+
+        print(write_schema(ReadingDocument.model_json_schema(mode="serialization")), end="")
+        return
     print(write_schema(make_schema()), end="")
 
 

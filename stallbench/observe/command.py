@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.ongoing import BETWEEN_LOOKS_S, Ongoing
@@ -13,21 +14,24 @@ from stallbench.observe.options import ObserveOptions
 from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import say
 
+if TYPE_CHECKING:
+    from stallbench.observe.document import JsonLines
+    from stallbench.observe.screen import ObserveScreen
+
 
 def observe_once(options: ObserveOptions) -> None:
     """Print one report. Raises `NotCarriedOutError` if the server cannot be read."""
     ongoing = Ongoing(options)
     try:
         looks_again_s = time.monotonic() + BETWEEN_LOOKS_S
-        from stallbench.observe.screen import ObserveScreen  # loaded while it waits
-
+        screen = _make_screen(options)  # what that needs is loaded while it waits
         time.sleep(max(0.0, looks_again_s - time.monotonic()))
         observation = ongoing.look(reads_everything=True)
     finally:
         ongoing.observer.close()
     if observation.gone:
         raise NotCarriedOutError(f"the connection to the server was lost: {observation.gone}")
-    ObserveScreen(shows_all=options.shows_all).print(observation)
+    screen.print(observation)
 
 
 def observe_continuously(options: ObserveOptions) -> Path | None:
@@ -36,8 +40,6 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
     Raises `NotCarriedOutError` if the server cannot be read at first; later it is tried again. Raises `KeyboardInterrupt` if a recorded observation is
     interrupted before its time is over.
     """
-    from stallbench.observe.screen import ObserveScreen
-
     if options.is_recorded or options.exposure:
         from stallbench.observe.recorded import exposed, recorded
     ongoing = Ongoing(options)
@@ -47,7 +49,8 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
             record = stack.enter_context(recorded(ongoing)) if options.is_recorded else None
             if options.exposure:
                 stack.enter_context(exposed(ongoing, record))
-            screen = stack.enter_context(ObserveScreen(shows_all=options.shows_all))
+            screen = _make_screen(options)
+            stack.enter_context(screen)
             if screen.is_redrawn:
                 screen.show(ongoing.first, "rates follow with the second reading")
             ongoing.continue_until(screen, until_s)
@@ -68,3 +71,13 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
         command, beside = format_shell_command(words), format_shell_command([*words, "--variant", "longtx"])
         say(f"the load was recorded; to repeat it: {command}; beside an idle transaction: {beside}")
     return record.folder.path if record else None
+
+
+def _make_screen(options: ObserveOptions) -> ObserveScreen | JsonLines:
+    if options.as_json:
+        from stallbench.observe.document import JsonLines
+
+        return JsonLines(shows_all=options.shows_all)
+    from stallbench.observe.screen import ObserveScreen
+
+    return ObserveScreen(shows_all=options.shows_all)

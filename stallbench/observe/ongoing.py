@@ -15,6 +15,7 @@ from stallbench.observe.options import ObserveOptions
 from stallbench.observe.postgres.queues import QueuesSubject
 
 if TYPE_CHECKING:
+    from stallbench.observe.document import JsonLines
     from stallbench.observe.postgres.load import LoadSubject
     from stallbench.observe.recording import Recording
     from stallbench.observe.screen import ObserveScreen
@@ -75,7 +76,7 @@ class Ongoing:
         self.missed += bool(observation.gone)
         return observation
 
-    def continue_until(self, screen: ObserveScreen, until_s: float) -> None:
+    def continue_until(self, screen: ObserveScreen | JsonLines, until_s: float) -> None:
         """Look and show until ``until_s`` on the monotonic clock."""
         from stallbench.observe.screen import describe_pace
 

@@ -34,6 +34,8 @@ class ObserveOptions:
     once: bool
     shows_all: bool = False
     """Whether to show all figures, not only the findings."""
+    as_json: bool = False
+    """Whether to print a JSON document for each reading, in place of the report."""
     for_s: float | None
     """How long to observe; None: until Ctrl-C."""
     report: bool
@@ -58,6 +60,7 @@ def read_options(
     log: Path | None,
     once: bool,
     shows_all: bool = False,
+    as_json: bool = False,
     for_: str | None,
     report: bool,
     expect: Path | None,
@@ -74,6 +77,8 @@ def read_options(
     for is_given, option in ((report, "--report"), (expect is not None, "--expect"), (profile is not None, "--record-profile")):
         if is_given and for_s is None:
             raise BadInputError(f"{option} needs --for: it is made of what was recorded over a time, like --for 10m")
+        if is_given and as_json:
+            raise BadInputError(f"{option} cannot be combined with --json, which prints readings and nothing else")
         if is_given and once:
             raise BadInputError(f"{option} cannot be combined with --once, which records nothing")
     if once and (for_s is not None or expose):
@@ -96,6 +101,7 @@ def read_options(
         log=log,
         once=once,
         shows_all=shows_all,
+        as_json=as_json,
         for_s=for_s,
         report=report,
         expect=_read_expectations(expect) if expect else (),

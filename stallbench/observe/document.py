@@ -1,0 +1,142 @@
+"""What ``stallbench observe --json`` prints: one JSON document per reading, in a line each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Literal, Self, TextIO
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stallbench.observe.observer import Observation
+from stallbench.observe.subject import Finding, Section, Severity, Unseen
+
+_Severity = Literal["critical", "warning", "note"]
+_SEVERITIES: Mapping[Severity, _Severity] = {
+    Severity.CRITICAL: "critical",
+    Severity.WARNING: "warning",
+    Severity.NOTE: "note",
+}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Way(_Part):
+    """One way to end a problem."""
+
+    statement: str = Field(description="the SQL statement, for a person to execute; empty if none ends the problem")
+    where: str = Field(description="where to execute it, if not on the observed database")
+    consequence: str = Field(description="what else it does, as the end of a sentence that begins with 'which'")
+    only_shows: bool = Field(description="whether it ends nothing, but shows what to end")
+
+
+class FoundProblem(_Part):
+    """One thing that is wrong."""
+
+    severity: _Severity
+    subject: str = Field(description="what was looked at: horizon, blocking, tables, queues, ..")
+    about: str = Field(description="a session, a slot, a table; with `subject` it identifies the problem from reading to reading")
+    sentence: str = Field(description="what is wrong, with figures and names")
+    because: str = Field(description="what that does to a queue")
+    ways: tuple[Way, ...] = Field(description="how to end it, the best first")
+
+
+class NotVisible(_Part):
+    """Something that could not be read."""
+
+    what: str
+    why: str
+    remedy: str = Field(description="what would let the user see it")
+    could_change_the_answer: bool = Field(description="whether the cause of a slow queue could be among it")
+
+
+class Figures(_Part):
+    """What was read of one subject, as the report shows it; only with ``--all``."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    sentences: tuple[str, ...]
+
+
+class ReadingDocument(_Part):
+    """One reading of a server. Every text is visible: control and format characters of the server are written as escapes."""
+
+    format: Literal[1] = 1
+    at: datetime = Field(description="when it began, in UTC")
+    server: str = Field(description="the server, its version, its role, and the user")
+    gone: str = Field(description="why the server could not be read; empty if it could")
+    took_s: float = Field(description="how long the reading took, in seconds")
+    findings: tuple[FoundProblem, ...] = Field(description="the worst first")
+    queues: tuple[str, ...] = Field(description="each queue in a line")
+    cannot_see: tuple[NotVisible, ...]
+    figures: tuple[Figures, ...] = Field(description="all figures that were read; empty without --all")
+
+
+class JsonLines:
+    """Prints each observation as a line, in the place of `stallbench.observe.screen.ObserveScreen`."""
+
+    is_redrawn = False
+
+    def __init__(self, file: TextIO | None = None, *, shows_all: bool = False) -> None:
+        """Print to ``file``; to standard output if it is None. ``shows_all``: all figures, too, not only the findings."""
+        self._file = file or sys.stdout
+        self._shows_all = shows_all
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        return
+
+    def show(self, observation: Observation, footer: str = "") -> None:
+        """Print one observation; ``footer`` is for a terminal."""
+        self.print(observation)
+
+    def print(self, observation: Observation) -> None:
+        """Print one observation."""
+        self._file.write(describe_reading(observation, shows_all=self._shows_all).model_dump_json() + "\n")
+        self._file.flush()
+
+
+def describe_reading(observation: Observation, *, shows_all: bool) -> ReadingDocument:
+    """Return what one look found. ``shows_all``: with all figures."""
+    return ReadingDocument(
+        at=observation.at,
+        server=observation.title,
+        gone=observation.gone,
+        took_s=round(observation.took_s, 3),
+        findings=tuple(map(_describe_finding, observation.findings)),
+        queues=tuple(line for section in observation.sections for line in section.summary),
+        cannot_see=tuple(map(_describe_unseen, observation.unseen)),
+        figures=tuple(map(_describe_section, observation.sections)) if shows_all else (),
+    )
+
+
+def _describe_finding(finding: Finding) -> FoundProblem:
+    first = Way(statement=finding.statement, where=finding.where, consequence=finding.caution, only_shows=finding.only_shows)
+    others = [
+        Way(statement=way.statement, where=way.where, consequence=way.caution, only_shows=False) for way in finding.other_ways
+    ]
+    return FoundProblem(
+        severity=_SEVERITIES[finding.severity],
+        subject=finding.subject,
+        about=finding.about,
+        sentence=finding.sentence,
+        because=finding.because,
+        ways=((first,) if first.statement or first.consequence else ()) + tuple(others),
+    )
+
+
+def _describe_unseen(unseen: Unseen) -> NotVisible:
+    return NotVisible(
+        what=unseen.what, why=unseen.why, remedy=unseen.remedy, could_change_the_answer=unseen.could_change_the_answer
+    )
+
+
+def _describe_section(section: Section) -> Figures:
+    return Figures(title=section.title, columns=section.columns, rows=section.rows, sentences=section.sentences)
