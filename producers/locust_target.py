@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import Field
 
 from producers.enqueuer import EnqueuerDocument
+from stallbench.base.storage.private import Trust
 from stallbench.errors import BadInputError
 from stallbench.injection.faults import find_faults
 from stallbench.processes.role import Stop
@@ -20,7 +21,6 @@ from stallbench.queues.registration import join_run_folder, read_join_instructio
 from stallbench.records.endpoint import Endpoint
 from stallbench.scenario.locust_bounds import LOCUST_FOLDER, LocustBounds, bounds_of
 from stallbench.scenario.model import Scenario
-from stallbench.storage.private import Trust
 
 
 class LocustDocument(EnqueuerDocument):

@@ -7,8 +7,8 @@ from pathlib import Path
 import locust.stats
 from pydantic import BaseModel
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.scenario.locust_bounds import LocustBounds, Statistic
-from stallbench.storage.atomic_file import replace_file
 
 
 class LocustJudgement(BaseModel):

@@ -9,6 +9,9 @@ from rich.segment import Segment
 
 from stallbench.visible_text import make_visible
 
+TABLE_WIDTH = 120
+"""Of tables on a terminal that is wider, and where the output is no terminal."""
+
 
 class VisibleConsole(Console):
     """Rich's console; texts cannot control the terminal: only Rich's own styles and movements do."""

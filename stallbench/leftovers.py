@@ -18,6 +18,8 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel, Field, ValidationError
 
+from stallbench.base.storage.password_file import remove_password
+from stallbench.base.storage.private import UntrustedError, open_trusted, read_trusted
 from stallbench.errors import BadInputError
 from stallbench.processes.reaper import (
     OWNER_FILE,
@@ -31,8 +33,6 @@ from stallbench.processes.reaper import (
 )
 from stallbench.run.folder import SOAK, STUDY
 from stallbench.run.record import BenchRecord, parse_record
-from stallbench.storage.password_file import remove_password
-from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
 from stallbench.studies.kind import parse_kind
 from stallbench.studies.soak.folder import parse_record_file
 from stallbench.studies.soak.record import FORMAT as SOAK_FORMAT

@@ -5,6 +5,8 @@ An expectation names a *metric*: ``<measure>.<statistic>``. To add a measure, ad
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from stallbench.measure import WITHOUT_DIRECTION, Chart, FromEvents, FromSamples, FromTable, Measure
 from stallbench.records.events import Event
 
@@ -234,3 +236,16 @@ def has_direction(metric: str) -> bool:
 def measure_of(metric: str) -> Measure | None:
     """Return the measure that ``metric`` is of; none if there is no such measure."""
     return MEASURES.get(split_metric(metric)[0])
+
+
+RE_EXECUTED = "re_executed.count"
+EXECUTIONS_PER_JOB = "executions.per_job"
+LOST = "lost.count"
+REFUSED = "refused_in_all.count"
+OF_THE_RUN: Mapping[str, str] = {
+    RE_EXECUTED: "jobs re-executed",
+    LOST: "jobs that the queue no longer holds and that no worker executed",
+    REFUSED: "jobs that were refused, by a full queue or for lack of a connection, including those of the backlog",
+    EXECUTIONS_PER_JOB: "executions per executed job; 1 if no job was re-executed",
+}
+"""Figures that only a whole run has, beside `MEASURES`, and their meanings."""

@@ -12,9 +12,9 @@ from stallbench.collectors.collector import POSTGRES, Collector, samples_of
 from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument
 from stallbench.collectors.server_log import ServerLog
-from stallbench.deadlocks.deadlock import Deadlock
-from stallbench.deadlocks.postgres import DeadlockLog, find_unnamed_relations, name_parts
 from stallbench.engines import driver_of
+from stallbench.engines.deadlocks.deadlock import Deadlock
+from stallbench.engines.deadlocks.postgres import DeadlockLog, find_unnamed_relations, name_parts
 from stallbench.records.samples import Sample
 
 _RELATIONS: LiteralString = """
@@ -45,7 +45,7 @@ class DeadlocksCollector(Collector):
         self._read = 0
 
     def sample(self) -> Iterator[Sample]:
-        """Yield whether the log is read, and the new deadlocks, as `stallbench.deadlocks.deadlock.Deadlock.from_sample_value` reads them back.
+        """Yield whether the log is read, and the new deadlocks, as `stallbench.engines.deadlocks.deadlock.Deadlock.from_sample_value` reads them back.
 
         If the server does not answer, they have no names, and `NotMeasuredError` is raised after them.
         """

@@ -8,7 +8,7 @@ import pymysql
 
 from stallbench.collectors.collector import INNODB, ServerCollector, samples_of
 from stallbench.collectors.document import CollectorsDocument, WatchedServer
-from stallbench.deadlocks.innodb import parse_deadlock
+from stallbench.engines.deadlocks.innodb import parse_deadlock
 from stallbench.records.samples import Sample
 
 
@@ -30,7 +30,7 @@ class InnoDBDeadlocksCollector(ServerCollector):
         self._read = 0
 
     def sample_server(self, server: WatchedServer, connection: pymysql.Connection) -> Iterator[Sample]:
-        """Yield a new listing, as `stallbench.deadlocks.deadlock.Deadlock.from_sample_value` reads it back; raises 1227 without the PROCESS privilege."""
+        """Yield a new listing, as `Deadlock.from_sample_value` reads it back; raises 1227 without the PROCESS privilege."""
         with connection.cursor() as cursor:
             cursor.execute("SHOW ENGINE INNODB STATUS")
             row = cursor.fetchone()

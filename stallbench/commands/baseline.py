@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.commands.options import RunsOption, require_writable
 from stallbench.run.folder import RUNS
-from stallbench.storage.atomic_file import replace_file
 from stallbench.visible_text import say
 
 

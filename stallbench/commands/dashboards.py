@@ -35,8 +35,8 @@ def push(
         stallbench dashboards push --url http://127.0.0.1:3000
         stallbench dashboards push --url http://127.0.0.1:3000 --prometheus http://127.0.0.1:9090
     """
-    from stallbench.observers.dashboards import push_dashboards
-    from stallbench.observers.grafana import read_grafana, require_http
+    from stallbench.run.observers.dashboards import push_dashboards
+    from stallbench.run.observers.grafana import read_grafana, require_http
 
     if prometheus is not None:
         require_http(prometheus, "--prometheus", "http://127.0.0.1:9090")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from stallbench import IS_WHEEL
+from stallbench.base.storage.address import AnyPath
 from stallbench.errors import (
     EXIT_FAIL,
     EXIT_INTERRUPTED,
@@ -20,7 +21,6 @@ from stallbench.errors import (
 from stallbench.pipeline.spark_options import SparkOptions
 from stallbench.run.folder import RunFolder, remove_run_folder
 from stallbench.shell_command import format_shell_command
-from stallbench.storage.address import AnyPath
 from stallbench.visible_text import say
 
 _KEPT_TEXT_BYTES = 1000**3
@@ -51,9 +51,9 @@ def conclude_and_exit(
     `NotCarriedOutError`. So it is if something of the run stays on external servers (``is_restored``), of which the run has said what and why.
     """
     from stallbench.pipeline.process import make_tables
+    from stallbench.report.conclusion import conclude, conclude_at
     from stallbench.report.meanwhile import shown_meanwhile
     from stallbench.report.terminal import print_verdict
-    from stallbench.run.conclusion import conclude, conclude_at
     from stallbench.run.record import read_record
     from stallbench.run.view import RunView
 

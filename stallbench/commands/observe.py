@@ -141,7 +141,7 @@ def observe(
 def _judge_and_exit(folder: Path) -> NoReturn:
     """Judge the expectations from the samples alone, print the verdict, and exit with its code."""
     from stallbench.observe.judgement import judge_expectations
-    from stallbench.run.view import print_findings
+    from stallbench.report.terminal import print_findings
 
     verdict = judge_expectations(folder)
     print_findings(verdict)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stallbench.base.storage.address import is_address
 from stallbench.errors import BadInputError
 from stallbench.run.folder import STUDY, find_study_folder, require_own
-from stallbench.storage.address import is_address
 
 if TYPE_CHECKING:
     from stallbench.regression.against import BaselineChoice

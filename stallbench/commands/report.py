@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stallbench.base.storage.address import AnyPath, is_address
 from stallbench.commands.endings import conclude_and_exit, conclude_soak_and_exit, conclude_study_and_exit, shorten
 from stallbench.commands.extra import describe_missing_extra, has_bench
 from stallbench.commands.options import (
@@ -20,7 +21,6 @@ from stallbench.commands.options import (
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
 from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_soak_folder, find_study_folder, require_own
-from stallbench.storage.address import AnyPath, is_address
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stallbench.base.storage.address import is_address
 from stallbench.commands.endings import conclude_and_exit, shorten
 from stallbench.commands.options import (
     AgainstOption,
@@ -30,7 +31,6 @@ from stallbench.errors import (
 )
 from stallbench.run.folder import RUNS, RunFolder
 from stallbench.shell_command import format_shell_command
-from stallbench.storage.address import is_address
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:
@@ -114,11 +114,11 @@ def run(
         stallbench run longtx --runs s3://bucket/runs
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
-    from stallbench.observers import read_observer_options
     from stallbench.pipeline.process import KeptPipeline
     from stallbench.regression.against import write_against
     from stallbench.run.capacity import with_measured_load
     from stallbench.run.external_processes import require_group
+    from stallbench.run.observers import read_observer_options
     from stallbench.run.opening import open_run
     from stallbench.run.upload import open_for_upload
     from stallbench.run.view import RunView

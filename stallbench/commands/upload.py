@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from stallbench.base.storage.address import is_address
 from stallbench.commands.options import RunsOption
 from stallbench.errors import BadInputError
 from stallbench.run.folder import RUNS, find_run_folder, require_own
-from stallbench.storage.address import is_address
 from stallbench.visible_text import say
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.observe.sampled_metrics import SampledRun
 from stallbench.report.junit import write_junit
-from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.expectations import Expectations
 from stallbench.verdicts.verdict import Verdict, decide

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.collectors.document import WatchedQueue
 from stallbench.engines.database import Database
 from stallbench.observe.address import ObservedServers
@@ -20,7 +21,6 @@ from stallbench.scenario.expectation import Expectation
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Collectors, Phase, Producers, QueueChoice
 from stallbench.servers.record import ServerRecord
-from stallbench.storage.atomic_file import replace_file
 from stallbench.visible_text import make_visible
 
 

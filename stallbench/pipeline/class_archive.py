@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyspark
 
+from stallbench.base.storage.private import is_trusted
 from stallbench.setup.components import CACHE, JavaRuntime
-from stallbench.storage.private import is_trusted
 
 
 def use_archive(java: JavaRuntime) -> list[str]:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from stallbench.base.storage.address import AnyPath
 from stallbench.pipeline.tables import SORTED_BY, TABLES, open_table, to_pandas
-from stallbench.storage.address import AnyPath
 
 LARGE = frozenset({"jobs", "order", "duplicates", "rounds"})
 """Tables whose rows grow with the jobs of a run. A queue that keeps its promises has few rows in all of them but ``jobs``."""

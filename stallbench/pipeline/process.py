@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from stallbench.base.storage.address import AnyPath
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import NotCarriedOutError
 from stallbench.pipeline.run_size import is_small
 from stallbench.pipeline.s3a import add_s3a, is_s3a
@@ -23,8 +25,6 @@ from stallbench.processes.parent_death import die_with_parent
 from stallbench.processes.reaper import name_temporary
 from stallbench.python_command import python_command
 from stallbench.run.folder import RunFolder
-from stallbench.storage.address import AnyPath
-from stallbench.storage.atomic_file import replace_file
 
 _ON_THIS_MACHINE = SparkOptions()
 _TIMEOUT_S = 1800.0

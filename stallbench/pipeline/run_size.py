@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from stallbench.base.storage.address import address_errors, is_address, open_address
 from stallbench.errors import BadInputError
 from stallbench.records.layouts import EVENTS
 from stallbench.records.sealing import SEALED, find_sealed
-from stallbench.storage.address import address_errors, is_address, open_address
 
 EVENTS_PER_PARTITION = 500_000
 """Of a shuffle, if the run is large; as many are taken for granted if the size is unknown."""

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from stallbench.base.storage.address import S3_SCHEMES
 from stallbench.pipeline.failures import PipelineError
 from stallbench.setup.jars import S3A, find_spark_jars, read_jars, require_jars
-from stallbench.storage.address import S3_SCHEMES
 
 _S3A_LIBRARY = re.compile(r"hadoop-(aws|cloud)")
 _JARS = "spark.jars"

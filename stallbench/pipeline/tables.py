@@ -13,11 +13,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from stallbench.base.storage.address import AnyPath
 from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.failures import NoTableError
 from stallbench.shell_command import format_shell_command
-from stallbench.storage.address import AnyPath
 
 
 def _list_window_columns() -> str:

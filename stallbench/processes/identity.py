@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.storage.private import TrustedFolder
+from stallbench.base.storage.private import TrustedFolder
 
 STARTED_FILE = "started"
 """In the temporary folder of a run: a line for each process, with the computer's start, the process's id, and its start."""

@@ -20,12 +20,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stallbench.base.storage.atomic_file import replace_file
+from stallbench.base.storage.password_file import remove_password
+from stallbench.base.storage.private import UntrustedError, open_trusted, read_trusted
+from stallbench.base.storage.targets_file import remove_targets
 from stallbench.processes.identity import ProcessIdentity, find_own_with, read_started
 from stallbench.python_command import python_command
-from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.password_file import remove_password
-from stallbench.storage.private import UntrustedError, open_trusted, read_trusted
-from stallbench.storage.targets_file import remove_targets
 from stallbench.waiting import wait_until
 
 TOKEN_VARIABLE = "STALLBENCH_RUN"  # noqa: S105 - a name, not a secret

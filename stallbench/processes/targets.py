@@ -13,7 +13,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stallbench.storage.targets_file import name_targets, open_targets, remove_targets
+from stallbench.base.storage.targets_file import name_targets, open_targets, remove_targets
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - compared with, not bound
 

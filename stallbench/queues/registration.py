@@ -23,15 +23,15 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
+from stallbench.base.storage.atomic_file import replace_file
+from stallbench.base.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE
+from stallbench.base.storage.private import OWN_OR_ROOT, Trust, UntrustedError, find_group, read_trusted, require_trusted
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines.clock_offset import measure_clock_offset
 from stallbench.processes.record import ClockOffset, ProcessRecord
 from stallbench.processes.role import EXIT_CANNOT_CONTINUE, CannotContinueError, Stop
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
-from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE
-from stallbench.storage.private import OWN_OR_ROOT, Trust, UntrustedError, find_group, read_trusted, require_trusted
 
 INSTRUCTIONS_FILE = "join.json"
 _POLL_EVERY_S = 0.2

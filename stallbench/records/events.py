@@ -15,8 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Self, get_type_hints
 
+from stallbench.base.storage.private import UntrustedError, require_own_file
 from stallbench.records.lines import REPLACED_IN_VALUES
-from stallbench.storage.private import UntrustedError, require_own_file
 from stallbench.visible_text import make_visible
 
 

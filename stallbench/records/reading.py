@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from stallbench.base.storage.address import AnyPath
 from stallbench.records.events import Event, EventRecord
 from stallbench.records.final_snapshot import CLAIMED, END, QUEUED
 from stallbench.records.layouts import EVENT_IDS, EVENTS, FINAL_SNAPSHOT, LONGEST_LINE_BYTES, SAMPLES, Layout
 from stallbench.records.samples import SampleRecord
-from stallbench.storage.address import AnyPath
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.records.events import Event
 from stallbench.records.final_snapshot import END
 from stallbench.records.layouts import (
@@ -40,7 +41,6 @@ from stallbench.records.layouts import (
     Layout,
 )
 from stallbench.records.reading import TORN_NAMED, Block, read_blocks, read_numbers
-from stallbench.storage.atomic_file import replace_file
 
 SEALED = "sealed"
 """The folder of sealed records, in the run's folder."""

@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stallbench.base.storage.address import AnyPath
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import BadInputError
 from stallbench.regression.baseline_file import Baseline, parse_baseline
 from stallbench.regression.tolerance import Tolerance, read_tolerance
-from stallbench.storage.address import AnyPath
-from stallbench.storage.atomic_file import replace_file
 
 AGAINST = "against.json"
 

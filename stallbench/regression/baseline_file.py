@@ -12,9 +12,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from stallbench.base.storage.format import require_format
 from stallbench.errors import BadInputError
 from stallbench.measure import Better
-from stallbench.storage.format import require_format
 
 FORMAT: Literal[1] = 1
 Kind = Literal["run", "limit", "soak"]

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.measure import Better
-from stallbench.measures import MEASURES, has_direction
+from stallbench.measures import MEASURES, OF_THE_RUN, has_direction
 from stallbench.scenario.expectation import ComparisonColumn, RankedBy
 from stallbench.scenario.model import Scenario
 
-RE_EXECUTED = "re_executed.count"
-EXECUTIONS_PER_JOB = "executions.per_job"
-LOST = "lost.count"
-REFUSED = "refused_in_all.count"
 ORDER_P99 = "order_diff.p99"
 TIME_TO_SATURATION = "time_to_saturation_s"
-OF_THE_RUN: Mapping[str, str] = {
-    RE_EXECUTED: "jobs re-executed",
-    LOST: "jobs that the queue no longer holds and that no worker executed",
-    REFUSED: "jobs that were refused, by a full queue or for lack of a connection, including those of the backlog",
-    EXECUTIONS_PER_JOB: "executions per executed job; 1 if no job was re-executed",
-}
-"""Figures that only a whole run has, beside those of `stallbench.measures`, and their meanings."""
 
 Role = Literal["ranked", "expectation", "time_to_saturation", "cost", "shown", "baseline"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from stallbench.base.storage.address import AnyPath
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.report.outcome_text import describe_run
-from stallbench.storage.address import AnyPath
-from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.visible_text import make_visible
 

@@ -10,6 +10,8 @@ from markupsafe import Markup
 
 from stallbench import PROJECT
 from stallbench.base.duration import format_duration
+from stallbench.base.storage.address import AnyPath
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.libraries.settings import format_settings
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report.charts import make_chart_data
@@ -20,8 +22,6 @@ from stallbench.report.rows import add_up_errors, find_highlights, list_phase_ro
 from stallbench.report.samples import find_unread_logs, read_deadlocks, read_plans, read_vacuum
 from stallbench.run.record import RunRecord
 from stallbench.scenario.command import format_run_command
-from stallbench.storage.address import AnyPath
-from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.duplicates import count_repeated
 from stallbench.verdicts.expectations import format_value

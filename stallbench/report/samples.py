@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stallbench.deadlocks.deadlock import Deadlock
-from stallbench.deadlocks.groups import DeadlockGroup, group_deadlocks
+from stallbench.base.storage.address import AnyPath
+from stallbench.engines.deadlocks.deadlock import Deadlock
+from stallbench.engines.deadlocks.groups import DeadlockGroup, group_deadlocks
 from stallbench.records.reading import read_sample_frame
-from stallbench.storage.address import AnyPath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from stallbench.base.ports import LOOPBACK
+from stallbench.base.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE, remove_password
+from stallbench.base.storage.private import Trust, find_group, open_trusted
 from stallbench.engines.clock_offset import measure_clock_offset
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.processes.record import Intended, ProcessRecord
@@ -24,8 +26,6 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.run.folder import GROUP_WRITES, RunFolder
 from stallbench.scenario.model import Scenario
 from stallbench.servers.cluster import Cluster
-from stallbench.storage.password_file import EXTERNAL_FOLDER, PASSWORD_FILE, remove_password
-from stallbench.storage.private import Trust, find_group, open_trusted
 from stallbench.waiting import wait_until
 
 _ENTERED_BY_GROUP = 0o2750

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stallbench import IS_WHEEL, PROJECT
+from stallbench.base.storage.address import AnyPath, address_errors, open_address
+from stallbench.base.storage.private import UntrustedError, require_own_folder, require_plain, require_trusted_link
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.records.final_snapshot import FINAL_SNAPSHOT_FILE
-from stallbench.storage.address import AnyPath, address_errors, open_address
-from stallbench.storage.private import UntrustedError, require_own_folder, require_plain, require_trusted_link
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:

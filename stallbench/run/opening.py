@@ -10,11 +10,11 @@ from pathlib import Path
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.worker_clocks import are_changed
-from stallbench.observers import ObserverOptions
 from stallbench.processes.reaper import start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queue
 from stallbench.run.folder import create_run_folder
+from stallbench.run.observers import ObserverOptions
 from stallbench.run.recorder import RunRecorder
 from stallbench.run.run import Run
 from stallbench.run.status import ending_recorded

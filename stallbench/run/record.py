@@ -14,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 import stallbench
 from stallbench.base.duration import ON_RECORD
+from stallbench.base.storage.address import AnyPath
+from stallbench.base.storage.format import require_format
 from stallbench.errors import BadInputError
 from stallbench.processes.record import ProcessRecord
 from stallbench.queues.record import QueueRecord
 from stallbench.records.injections import InjectionCategory, InjectionRecord
 from stallbench.scenario.model import Scenario
 from stallbench.servers.record import ServerRecord
-from stallbench.storage.address import AnyPath
-from stallbench.storage.format import require_format
 
 FORMAT = 2
 RunStatus = Literal["running", "completed", "aborted", "failed"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.collectors import collectors_for
 from stallbench.libraries import Library
 from stallbench.queues import find_queue
@@ -19,7 +20,6 @@ from stallbench.run.host_facts import read_host_facts, read_library_versions
 from stallbench.run.record import PhaseRecord, RunRecord, RunStatus, describe_bench
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
-from stallbench.storage.atomic_file import replace_file
 
 _INJECTIONS = "injections"
 _LOOK_EVERY_S = 1.0

@@ -15,7 +15,6 @@ from stallbench.engines import driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.life_cycle import Injections
-from stallbench.observers import ObserverOptions, Observers
 from stallbench.processes.process import ROLE_STOP_S
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
@@ -27,6 +26,7 @@ from stallbench.run.folder import RunFolder
 from stallbench.run.intervals import Interval, read_intervals
 from stallbench.run.live_figures import read_live_figures
 from stallbench.run.load import Load
+from stallbench.run.observers import ObserverOptions, Observers
 from stallbench.run.phase_end import watch_phase
 from stallbench.run.recorder import RunRecorder
 from stallbench.run.sampling import Sampling

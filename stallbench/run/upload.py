@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stallbench.base.storage.address import address_errors, open_address
+from stallbench.base.storage.private import require_plain
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.sealing import seal
-from stallbench.storage.address import address_errors, open_address
-from stallbench.storage.private import require_plain
 
 if TYPE_CHECKING:
     from upath import UPath

@@ -1,11 +1,11 @@
-"""Shows a run on the terminal while it is active, and its verdict at the end."""
+"""Shows a run on the terminal while it is active."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -15,10 +15,6 @@ from rich.table import Table
 from stallbench.console import VisibleConsole
 from stallbench.measures import MEASURES, split_metric
 from stallbench.run.live_figures import LiveFigures
-
-if TYPE_CHECKING:
-    from stallbench.verdicts import Verdict
-    from stallbench.verdicts.check import Finding
 
 _LINE_EVERY_S = 5.0
 
@@ -118,30 +114,3 @@ def _show(metric: str, value: float | None, form: str) -> ShownFigure:
 def _line(phase: str, left_s: float, figures: LiveFigures) -> str:
     shown = "  ".join(f"{label} {value:>5} {unit}".rstrip() for label, value, unit in list_shown(figures))
     return f"{phase:<10} {left_s:3.0f} s left  {shown}  held by {figures.holder or '-'}"
-
-
-TABLE_WIDTH = 120
-"""Of tables on a terminal that is wider, and where the output is no terminal."""
-_COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright_black"}
-"""By result of a check, on the terminal."""
-
-
-def print_findings(verdict: Verdict) -> Console:
-    """Print all findings and the verdict with its reason; returns where."""
-    console = VisibleConsole(highlight=False, soft_wrap=True)
-    console.print()
-    for finding in verdict.findings:
-        console.print(format_finding(finding))
-    console.print()
-    console.print(f"{format_result(verdict.verdict)}  {escape(verdict.reason)}")
-    return console
-
-
-def format_finding(finding: Finding) -> str:
-    """Return a line of rich's markup."""
-    return f"  [{_COLOURS[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}"
-
-
-def format_result(result: str) -> str:
-    """Return the result of everything together, in large letters and its colour, in rich's markup."""
-    return f"[bold {_COLOURS[result]}]{result.upper()}[/]"

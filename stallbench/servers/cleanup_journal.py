@@ -17,13 +17,13 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from stallbench.base.storage.atomic_file import replace_file
+from stallbench.base.storage.private import TrustedFolder, UntrustedError, open_trusted
 from stallbench.engines import ENGINES, driver_of
 from stallbench.errors import StallbenchError
 from stallbench.processes.reaper import CLEANUP_JOURNAL
 from stallbench.processes.role_command import role_command
 from stallbench.records.endpoint import Endpoint
-from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.private import TrustedFolder, UntrustedError, open_trusted
 
 _RELEASE_S = 20.0
 """How long the release of a longrunner may take."""

@@ -10,13 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stallbench import external
 from stallbench.base.section import SettingValue
 from stallbench.discovery import PluginGroup, discover
-from stallbench.engines import ENGINES
+from stallbench.engines import ENGINES, external
 from stallbench.engines.database import Database
+from stallbench.engines.external.adapter import InstalledQueue, ServerAdapter
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import InstalledQueue, ServerAdapter
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint

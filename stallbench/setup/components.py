@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench import IS_WHEEL, PROJECT
+from stallbench.base.storage.private import PROGRAMS, UntrustedError, require_trusted
 from stallbench.errors import NotCarriedOutError
-from stallbench.storage.private import PROGRAMS, UntrustedError, require_trusted
 
 _OF_ROOT = Path("/var/cache")
 """Not in root's home, which the users that root starts servers as cannot read."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.report import open_template
-from stallbench.storage.atomic_file import replace_file
 from stallbench.studies.regressions import describe_outcome
 from stallbench.studies.study import Record, StudyFolder
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from stallbench.regression.change import Change
 from stallbench.report.junit import make_case
-from stallbench.run.view import format_finding, format_result
+from stallbench.report.terminal import format_finding, format_result
 from stallbench.verdicts.check import WORST_FIRST, Finding, Result, Severity
 
 CHECK = "regression"

@@ -18,18 +18,18 @@ from typing import ClassVar, Generic, Literal, Protocol, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from stallbench.base.duration import ON_RECORD
+from stallbench.base.storage.atomic_file import replace_file
+from stallbench.base.storage.format import require_format
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError, StallbenchError
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.processes.reaper import is_bench_alive
+from stallbench.report.conclusion import conclude
 from stallbench.run.capacity import measure_capacity
-from stallbench.run.conclusion import conclude
 from stallbench.run.folder import STUDY, RunFolder
 from stallbench.run.opening import open_run
 from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
-from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.format import require_format
 from stallbench.studies.regressions import describe_outcome
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.check import Finding

@@ -8,8 +8,8 @@ import json
 import sys
 from functools import cache
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.discovery import PluginGroup, discover
-from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts.attribution import attribute
 from stallbench.verdicts.check import Check, Finding, RunTables
 from stallbench.verdicts.outcome import Outcome

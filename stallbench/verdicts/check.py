@@ -14,13 +14,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stallbench.base.storage.address import AnyPath
+from stallbench.base.storage.private import require_plain
 from stallbench.measures import MEASURES, WHOLE_RUN
 from stallbench.pipeline.large_tables import LARGE, read_batches, read_first
 from stallbench.pipeline.tables import read_table
 from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord, read_record
-from stallbench.storage.address import AnyPath
-from stallbench.storage.private import require_plain
 
 if TYPE_CHECKING:
     from stallbench.verdicts.outcome import Outcome

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from stallbench.base.storage.address import AnyPath
 from stallbench.scenario.locust_bounds import LOCUST_FAILS, LOCUST_FOLDER
-from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "Locust's own test"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from stallbench.base.storage.address import AnyPath
 from stallbench.collectors.own_cost import NAME as OWN_COST
 from stallbench.records.reading import read_sample_frame
 from stallbench.run.record import RunRecord
-from stallbench.storage.address import AnyPath
 from stallbench.verdicts.check import Check, Finding, RunTables
 
 _SUBJECT = "records are complete"

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from stallbench.base.ports import find_free_port
-from stallbench.observers.dashboards import read_dashboards
+from stallbench.run.observers.dashboards import read_dashboards
 from tests.end_to_end.test_dashboards import Prometheus, all_queries
 from tests.waiting import wait_for
 

@@ -17,8 +17,8 @@ import requests
 
 from dashboards.availability import ONLY_ON
 from stallbench.base.ports import find_free_port
-from stallbench.observers.dashboards import read_dashboards
-from stallbench.observers.prometheus import CURVES
+from stallbench.run.observers.dashboards import read_dashboards
+from stallbench.run.observers.prometheus import CURVES
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, marked_with_folder
 from tests.waiting import wait_for
 

@@ -12,7 +12,7 @@ import requests
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from stallbench.observers.grafana import TOKEN_VARIABLE
+from stallbench.run.observers.grafana import TOKEN_VARIABLE
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, short
 from tests.grafana_stand_in import TOKEN, grafana_stand_in
 from tests.waiting import PATIENCE_S, wait_for

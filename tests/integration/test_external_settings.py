@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from stallbench.engines.external.mysql_adapter import MySQLAdapter
+from stallbench.engines.external.postgres_adapter import PostgresAdapter
 from stallbench.engines.postgres import connect
-from stallbench.external.mysql_adapter import MySQLAdapter
-from stallbench.external.postgres_adapter import PostgresAdapter
 from stallbench.servers.cluster import Cluster
 from tests.integration.conftest import Connection, EmptyOn
 from tests.waiting import wait_for

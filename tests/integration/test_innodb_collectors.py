@@ -14,9 +14,9 @@ import pytest
 from stallbench.collectors import find_collectors
 from stallbench.collectors.connections import NotMeasuredError
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.deadlocks.deadlock import Deadlock
 from stallbench.engines import driver_of
 from stallbench.engines.database import Database
+from stallbench.engines.deadlocks.deadlock import Deadlock
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue
 from stallbench.servers.cluster import Cluster

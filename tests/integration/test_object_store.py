@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from s3fs import S3FileSystem
 
+from stallbench.base.storage.address import open_address
 from stallbench.cli import main
 from stallbench.commands.endings import move_run
 from stallbench.pipeline.s3a import add_s3a, find_credentials
 from stallbench.report import make_report
 from stallbench.run.folder import find_run_at
 from stallbench.run.upload import upload
-from stallbench.storage.address import open_address
 from stallbench.verdicts import RunTables, judge
 from tests.s3_server import BUCKET, SECRET_KEY, S3Server, start_s3_server
 from tests.unit.made_up_run import make_run

@@ -12,8 +12,8 @@ import pytest
 
 from stallbench.collectors.deadlocks import DeadlocksCollector
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.deadlocks.deadlock import Deadlock
-from stallbench.deadlocks.groups import DeadlockGroup
+from stallbench.engines.deadlocks.deadlock import Deadlock
+from stallbench.engines.deadlocks.groups import DeadlockGroup
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.samples import Sample, SampleLog

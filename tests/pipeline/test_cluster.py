@@ -20,11 +20,11 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from stallbench.base.storage.address import open_address
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.tables import TABLES, read_table
 from stallbench.run.upload import upload
-from stallbench.storage.address import open_address
 from stallbench.verdicts import RunTables, judge
 from tests.pipeline.standalone_cluster import WORKERS, list_java_options, start_standalone_cluster
 from tests.pipeline.troubled_sample import SAMPLE, copy_with_trouble

@@ -10,7 +10,7 @@ import pytest
 
 from stallbench.cli import main
 from stallbench.errors import BadInputError
-from stallbench.run.conclusion import conclude
+from stallbench.report.conclusion import conclude
 from stallbench.run.folder import RunFolder
 from tests.synthetic_run import SyntheticRun
 

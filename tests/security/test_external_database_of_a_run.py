@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from stallbench.engines.database import Database
+from stallbench.engines.external.adapter import OBJECTS_TABLE
 from stallbench.engines.postgres import connect
 from stallbench.errors import EXIT_NOT_CARRIED_OUT
-from stallbench.external.adapter import OBJECTS_TABLE
 from stallbench.records.endpoint import PASSWORD_VARIABLE
 from stallbench.servers.join import open_adapter
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, bench, short

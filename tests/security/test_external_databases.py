@@ -6,9 +6,9 @@ import pytest
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import Engine
+from stallbench.engines.external.adapter import OBJECTS_TABLE
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import OBJECTS_TABLE
 from stallbench.libraries import find_libraries
 from stallbench.queues import find_queue, find_queues
 from stallbench.queues.queue_client import opened_queue

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from stallbench import PROJECT
+from stallbench.base.storage.private import UntrustedError
 from stallbench.errors import EXIT_NOT_CARRIED_OUT
 from stallbench.run.folder import require_own
-from stallbench.storage.private import UntrustedError
 from tests.security.conftest import OtherUser
 from tests.security.test_sent_folders import outside, says, stallbench
 

@@ -12,8 +12,8 @@ import pytest
 
 from stallbench.collectors import find_collectors
 from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.external.postgres_adapter import PostgresAdapter
 from stallbench.engines.postgres import connect, read_any_text
-from stallbench.external.postgres_adapter import PostgresAdapter
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.postgres.job_counts import count_jobs

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from stallbench.base.storage.private import Trust, UntrustedError, find_group, read_trusted, require_trusted
 from stallbench.python_command import python_command
 from stallbench.queues.registration import read_registrations
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
@@ -22,7 +23,6 @@ from stallbench.run.external_processes import ExternalProcesses
 from stallbench.run.folder import create_run_folder
 from stallbench.run.recorder import describe_queue
 from stallbench.servers.cluster import Cluster
-from stallbench.storage.private import Trust, UntrustedError, find_group, read_trusted, require_trusted
 from tests.security.conftest import OtherUser
 from tests.unit.test_compose import FOLDER, without_variants
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.base.storage import private
+from stallbench.base.storage.private import Trust
 from stallbench.libraries import find_libraries, installation
 from stallbench.setup import components, go_toolchain, server_programs, steps, toxiproxy_program
 from stallbench.setup.components import MissingComponentError, find_postgres, find_toxiproxy, require_trusted_program
 from stallbench.setup.server_programs import find_server
 from stallbench.setup.steps import Step, carry_out
-from stallbench.storage import private
-from stallbench.storage.private import Trust
 from tests.security.conftest import OtherUser
 
 Find = Callable[[], object]

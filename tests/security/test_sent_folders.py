@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stallbench import PROJECT
+from stallbench.base.storage.private import UntrustedError
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_NOT_CARRIED_OUT
 from stallbench.run.folder import find_soak_folder
-from stallbench.storage.private import UntrustedError
 
 SAMPLE = PROJECT / "reports" / "sample"
 NAME = "20260101T000000Z-sent"

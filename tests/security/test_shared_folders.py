@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.base.storage.private import UntrustedError
+from stallbench.base.storage.targets_file import remove_targets
 from stallbench.errors import EXIT_NOT_CARRIED_OUT
 from stallbench.processes.supervisor import Supervisor
 from stallbench.processes.targets import Targets
@@ -19,8 +21,6 @@ from stallbench.run.external_processes import ExternalProcesses
 from stallbench.run.folder import RunFolder, create_run_folder, find_run_folder
 from stallbench.run.load import Load
 from stallbench.run.recorder import describe_queue
-from stallbench.storage.private import UntrustedError
-from stallbench.storage.targets_file import remove_targets
 from tests.security.conftest import OtherUser
 from tests.security.test_joined_runs import CLOSED
 from tests.unit.test_compose import FOLDER, without_variants

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stallbench.deadlocks.deadlock import Deadlock
-from stallbench.deadlocks.innodb import parse_deadlock
+from stallbench.engines.deadlocks.deadlock import Deadlock
+from stallbench.engines.deadlocks.innodb import parse_deadlock
 
 FOLDER = Path(__file__).parent / "innodb_status"
 LISTINGS = sorted(path.stem for path in FOLDER.glob("*.txt"))

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from stallbench.base.storage.address import address_errors, is_address, open_address
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.cli import main
 from stallbench.commands.endings import move_run
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT, BadInputError, NotCarriedOutError
@@ -19,8 +21,6 @@ from stallbench.pipeline.tables import read_table
 from stallbench.report import make_report
 from stallbench.run.folder import find_run_at
 from stallbench.run.upload import open_for_upload, upload
-from stallbench.storage.address import address_errors, is_address, open_address
-from stallbench.storage.atomic_file import replace_file
 from stallbench.verdicts import RunTables, judge
 from tests.unit.made_up_run import make_record, make_run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.storage.atomic_file import replace_file
+from stallbench.base.storage.atomic_file import replace_file
 
 
 def test_a_full_disk_leaves_the_old_content_and_is_reported_with_the_file(

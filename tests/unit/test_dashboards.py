@@ -17,7 +17,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 import dashboards
 from dashboards.board import as_json
-from stallbench.observers.dashboards import read_dashboards
+from stallbench.run.observers.dashboards import read_dashboards
 
 FOLDER = Path(dashboards.__file__).parent
 OF_THE_DATA_SOURCE = {"step", "titleFormat", "textFormat", "expr", "refId", "interval"}

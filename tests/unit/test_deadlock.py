@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.deadlocks.deadlock import Deadlock, Lock, Transaction, shape_of
+from stallbench.engines.deadlocks.deadlock import Deadlock, Lock, Transaction, shape_of
 from stallbench.records.samples import Sample, SampleLog
 from tests.unit.innodb_listings import LISTINGS, deadlock_of
 

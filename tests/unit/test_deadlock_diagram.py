@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from stallbench.deadlocks.deadlock import Deadlock
-from stallbench.deadlocks.diagram import NOT_LISTED, draw_deadlock
+from stallbench.engines.deadlocks.deadlock import Deadlock
+from stallbench.engines.deadlocks.diagram import NOT_LISTED, draw_deadlock
 from tests.unit.innodb_listings import LISTINGS, deadlock_of
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stallbench.deadlocks.groups import UNKNOWN, group_deadlocks
+from stallbench.engines.deadlocks.groups import UNKNOWN, group_deadlocks
 from stallbench.report import open_template
 from tests.unit.innodb_listings import deadlock_of
 

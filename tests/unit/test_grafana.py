@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 from stallbench.base.ports import find_free_port
 from stallbench.cli import app
 from stallbench.errors import BadInputError, StallbenchError
-from stallbench.observers.annotations import Annotations
-from stallbench.observers.dashboards import push_dashboards, read_dashboards
-from stallbench.observers.grafana import TOKEN_VARIABLE, GrafanaAddress, GrafanaRefusedError, read_grafana
 from stallbench.run.intervals import Interval
+from stallbench.run.observers.annotations import Annotations
+from stallbench.run.observers.dashboards import push_dashboards, read_dashboards
+from stallbench.run.observers.grafana import TOKEN_VARIABLE, GrafanaAddress, GrafanaRefusedError, read_grafana
 from tests.grafana_stand_in import TOKEN, GrafanaStandIn, grafana_stand_in
 
 LABELS = {"run": "20261121T101500Z-longtx", "scenario": "longtx", "variant": "control"}

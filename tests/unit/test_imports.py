@@ -13,19 +13,19 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
-base storage console discovery errors python_command shell_command sql_literals sql_names suggestion visible_text waiting
+base console discovery errors python_command shell_command sql_literals sql_names suggestion visible_text waiting
 records measure measures
 setup
 processes
-engines collectors deadlocks external.adapter external.postgres_adapter external.mysql_adapter external.setting_values servers.starter servers.single_server servers.find_starters servers.record servers.replica servers.promotion servers.transaction_ids servers.data_folder_templates servers.private_mount servers.small_disk servers.volatile_disk servers.postgres servers.postgres_starter servers.postgres_data_folder servers.mysql servers.mysql_starter servers.mysql_data_folder servers.redis_starter servers.sqlite_starter servers.beanstalkd_starter servers.aerospike_starter
-servers external
+engines collectors servers.starter servers.single_server servers.record servers.replica servers.promotion servers.transaction_ids servers.data_folder_templates servers.private_mount servers.small_disk servers.volatile_disk servers.postgres servers.postgres_starter servers.postgres_data_folder servers.mysql servers.mysql_starter servers.mysql_data_folder servers.redis_starter servers.sqlite_starter servers.beanstalkd_starter servers.aerospike_starter
+servers
 libraries queues
-injection faults maintenance
+injection
 scenario
-run observers external.processes
+run
 pipeline
 regression verdicts
-report run.conclusion
+report
 studies
 observe
 testing commands leftovers cli
@@ -36,11 +36,7 @@ UPWARDS: set[tuple[str, str]] = {
     ("collectors.advisory_locks", "queues.find_queue"),
     ("collectors.watched_queue", "queues.Queue"),
     ("collectors.watched_queue", "queues.find_queue"),
-    ("run.view", "verdicts.Verdict"),
-    ("run.view", "verdicts.check.Finding"),
-    ("scenario.validation.comparison", "regression.compared_metric.OF_THE_RUN"),
     ("servers.aerospike_starter", "queues.find_queues"),
-    ("servers.find_starters", "servers"),
 }
 """The imports that still run upwards."""
 
@@ -70,8 +66,8 @@ ROOT_PACKAGES = {
         "stallbench.scenario.file",
         "stallbench.scenario.locust_bounds",
         "stallbench.scenario.model",
-        "stallbench.storage.private",
-        "stallbench.storage.atomic_file",
+        "stallbench.base.storage.private",
+        "stallbench.base.storage.atomic_file",
     },
     "schedulers": LIBRARY_OF_PROCESSES,
     "longrunners": LIBRARY_OF_PROCESSES | {"stallbench.scenario.longrunner_issue"},
@@ -155,7 +151,7 @@ READ_LONGTX = "stallbench.scenario.file.read_scenario('longtx')"
     [
         (BEGINNING, "", ("pandas", "scipy", "pyspark")),
         (("stallbench.scenario.file",), READ_LONGTX, ("redis", "cryptography.x509")),
-        (("stallbench.run.conclusion",), "", ("scipy", "pyspark")),
+        (("stallbench.report.conclusion",), "", ("scipy", "pyspark")),
         (("stallbench.processes.reaper",), "", ("pydantic",)),
     ],
     ids=[

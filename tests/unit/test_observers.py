@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from stallbench.base.ports import find_free_port
-from stallbench.observers import Observers, read_observer_options
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
+from stallbench.run.observers import Observers, read_observer_options
 
 LABELS = {"scenario": "longtx", "variant": "control", "queue": "que", "engine": "postgres"}
 

@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.profile.estimate import estimate_load
 from stallbench.observe.profile.reading import Reading
 from stallbench.observe.profile.scenario_text import write_scenario
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.toml import ScenarioError
-from stallbench.storage.atomic_file import replace_file
 
 
 def write_profile(

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
-from stallbench.measures import measure_of
-from stallbench.regression.compared_metric import OF_THE_RUN
+from stallbench.measures import OF_THE_RUN, measure_of
 from stallbench.scenario.expectation import require_metric
 from stallbench.scenario.model import CONTROL
 from stallbench.scenario.validation.content import Content, as_items, as_table

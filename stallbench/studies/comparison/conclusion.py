@@ -6,15 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from stallbench.measures import EXECUTIONS_PER_JOB, LOST, RE_EXECUTED, REFUSED
 from stallbench.pipeline.failures import NoTableError
-from stallbench.regression.compared_metric import (
-    EXECUTIONS_PER_JOB,
-    LOST,
-    RE_EXECUTED,
-    REFUSED,
-    TIME_TO_SATURATION,
-    ComparedMetric,
-)
+from stallbench.regression.compared_metric import TIME_TO_SATURATION, ComparedMetric
 from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.regressions import find_regressions
 from stallbench.studies.comparison.report import make_pages

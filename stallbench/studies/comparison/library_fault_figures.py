@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.run.record import RunRecord
-from stallbench.storage.atomic_file import replace_file
 from stallbench.studies.comparison.library_figures import FOLDER
 from stallbench.studies.comparison.library_run import BASELINE, LibraryRun
 

@@ -7,8 +7,8 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.storage.atomic_file import replace_file
 from stallbench.studies.comparison.library_columns import CarriedOut, Column
 from stallbench.studies.comparison.library_run import LibraryRun
 from stallbench.studies.comparison.record import ComparisonRecord

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.base.duration import format_duration
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import BadInputError
 from stallbench.libraries import Library, find_libraries
 from stallbench.libraries.definition import Rescue
 from stallbench.libraries.settings import Setting, Settings, format_setting
-from stallbench.storage.atomic_file import replace_file
 from stallbench.studies.comparison.library_columns import CAPACITY, SATURATION
 from stallbench.studies.comparison.library_fault_figures import write_fault_figures
 from stallbench.studies.comparison.library_faults import find_fault_runs, make_fault_table

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench import PROJECT
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import BadInputError
 from stallbench.regression.compared_metric import TIME_TO_SATURATION, ComparedMetric, choose_subjects, judged_subject_of
 from stallbench.report.markdown import format_code
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
-from stallbench.storage.atomic_file import replace_file
 from stallbench.studies.comparison.record import ComparisonRecord, find_comparison_folders
 from stallbench.studies.comparison.report import format_command
 from stallbench.studies.comparison.results import Results, find_results

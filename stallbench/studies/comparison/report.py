@@ -9,6 +9,7 @@ from typing import TypedDict
 
 import pandas as pd
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.measures import MEASURES
 from stallbench.regression.statistics import CONFIDENCE_LEVEL
@@ -17,7 +18,6 @@ from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, c
 from stallbench.run.record import RunRecord, read_record
 from stallbench.scenario.command import argument_of, list_changes, list_variant
 from stallbench.shell_command import format_shell_command
-from stallbench.storage.atomic_file import replace_file
 from stallbench.studies.comparison.formatting import (
     describe_adjustment,
     describe_agreement,

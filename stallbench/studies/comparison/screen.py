@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stallbench.console import VisibleConsole
-from stallbench.run.view import TABLE_WIDTH
+from stallbench.console import TABLE_WIDTH, VisibleConsole
 from stallbench.studies.comparison.formatting import (
     ScenarioTable,
     describe_adjustment,

@@ -9,9 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.base.duration import format_duration
-from stallbench.console import VisibleConsole
+from stallbench.console import TABLE_WIDTH, VisibleConsole
 from stallbench.regression.statistics import CONFIDENCE_LEVEL
-from stallbench.run.view import TABLE_WIDTH
 from stallbench.studies.forecast.backtest import Backtest
 from stallbench.studies.forecast.prediction import SLOW_FACTOR, Estimate, Forecast
 

@@ -11,10 +11,10 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from stallbench.base.duration import ON_RECORD
+from stallbench.base.storage.atomic_file import replace_file
+from stallbench.base.storage.format import require_format
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.run.folder import SOAK, SOAK_LINKS, RunFolder, create_folder
-from stallbench.storage.atomic_file import replace_file
-from stallbench.storage.format import require_format
 from stallbench.studies.soak.record import FORMAT, SoakRecord
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypedDict
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.report import open_template
 from stallbench.report.charts import PhaseBand, as_script_data
 from stallbench.run.record import RunRecord, read_record
-from stallbench.storage.atomic_file import replace_file
 from stallbench.studies.comparison.formatting import format_p
 from stallbench.studies.regressions import describe_outcome as describe_regressions
 from stallbench.studies.soak.disk import format_bytes, measure_bytes

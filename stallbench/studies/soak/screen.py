@@ -11,10 +11,11 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from stallbench.console import VisibleConsole
+from stallbench.console import TABLE_WIDTH, VisibleConsole
 from stallbench.regression.statistics import CONFIDENCE_LEVEL
+from stallbench.report.terminal import format_result
 from stallbench.run.live_figures import LiveFigures
-from stallbench.run.view import TABLE_WIDTH, RunView, format_result
+from stallbench.run.view import RunView
 from stallbench.studies.regressions import print_regressions
 from stallbench.studies.soak.drift import Drift
 from stallbench.studies.soak.record import SoakRecord

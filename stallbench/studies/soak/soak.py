@@ -17,7 +17,7 @@ from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.processes.reaper import is_bench_alive, start_reaper
 from stallbench.processes.supervisor import Supervisor
-from stallbench.run.conclusion import conclude
+from stallbench.report.conclusion import conclude
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import describe_bench
 from stallbench.run.recorder import RunRecorder

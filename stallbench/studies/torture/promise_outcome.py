@@ -10,9 +10,9 @@ from pathlib import Path
 
 from junitparser import TestSuite
 
+from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.report.junit import make_case, write_suites
-from stallbench.storage.atomic_file import replace_file
 from stallbench.studies.torture.outcome import PROMISES, RESULTS, TortureOutcome
 from stallbench.verdicts.check import WORST_FIRST, Result
 

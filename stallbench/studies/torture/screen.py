@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.console import VisibleConsole
-from stallbench.run.view import format_result
+from stallbench.report.terminal import format_result
 from stallbench.studies.torture.outcome import PROMISES, State
 from stallbench.studies.torture.record import TortureRecord
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from stallbench.run.conclusion import conclude
+from stallbench.report.conclusion import conclude
 from stallbench.run.opening import open_run
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario

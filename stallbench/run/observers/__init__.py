@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stallbench.observers.observers import ObserverOptions, Observers, read_observer_options
+from stallbench.run.observers.observers import ObserverOptions, Observers, read_observer_options
 
 __all__ = ["ObserverOptions", "Observers", "read_observer_options"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stallbench.storage.private import PROGRAMS, Trust, TrustedFolder, open_trusted
+from stallbench.base.storage.private import PROGRAMS, Trust, TrustedFolder, open_trusted
 
 
 def name_targets(run: Path) -> Path:

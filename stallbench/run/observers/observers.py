@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stallbench.base.ports import LOOPBACK
+from stallbench.base.storage.targets_file import name_targets
 from stallbench.errors import NotCarriedOutError
-from stallbench.observers.annotations import Annotations
-from stallbench.observers.grafana import GrafanaAddress, read_grafana
-from stallbench.observers.prometheus import DEFAULT_PORT, PrometheusServer
 from stallbench.processes.exposure import Exposure, require_address, serve
 from stallbench.processes.supervisor import Supervisor
 from stallbench.processes.targets import Targets
 from stallbench.run.folder import RunFolder
 from stallbench.run.intervals import Interval
-from stallbench.storage.targets_file import name_targets
+from stallbench.run.observers.annotations import Annotations
+from stallbench.run.observers.grafana import GrafanaAddress, read_grafana
+from stallbench.run.observers.prometheus import DEFAULT_PORT, PrometheusServer
 
 if TYPE_CHECKING:
     from stallbench.run.run_figures import RunFigures

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
-from stallbench.deadlocks.cycle import WaitChain, find_chains
-from stallbench.deadlocks.deadlock import Deadlock, Lock, LockKind, Transaction, Wait
-from stallbench.deadlocks.diagram_text import CODE, MUTED, NAME, PLACE, PLAIN, SPACE, Font, wrap
+from stallbench.engines.deadlocks.cycle import WaitChain, find_chains
+from stallbench.engines.deadlocks.deadlock import Deadlock, Lock, LockKind, Transaction, Wait
+from stallbench.engines.deadlocks.diagram_text import CODE, MUTED, NAME, PLACE, PLAIN, SPACE, Font, wrap
 
 NOT_LISTED = "holder not listed by the server"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stallbench.deadlocks.deadlock import Deadlock, Transaction, Wait
+from stallbench.engines.deadlocks.deadlock import Deadlock, Transaction, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

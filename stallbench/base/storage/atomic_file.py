@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stallbench.storage.address import AnyPath
+from stallbench.base.storage.address import AnyPath
 
 
 def replace_file(path: AnyPath, text: str, *, mode: int = 0o666) -> None:

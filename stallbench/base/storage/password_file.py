@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from stallbench.storage.private import open_trusted
+from stallbench.base.storage.private import open_trusted
 
 EXTERNAL_FOLDER = "external"
 """In a run's folder: what the bench and the processes that join it tell each other."""

@@ -1,7 +1,7 @@
 """The bench's access to an external server: reads its state, changes settings if allowed, and restores them.
 
 In an external database the bench creates the tables of the queue and what a fault needs, and only if the database was empty. As long as the bench uses
-the database, the table `OBJECTS_TABLE` lists what the bench is known to have created there, see `stallbench.external.creation`. So a later run
+the database, the table `OBJECTS_TABLE` lists what the bench is known to have created there, see `stallbench.engines.external.creation`. So a later run
 recognises what a killed run left behind. Objects that are not listed are never touched.
 """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stallbench.deadlocks.deadlock import Deadlock, shape_of
-from stallbench.deadlocks.diagram import draw_deadlock
+from stallbench.engines.deadlocks.deadlock import Deadlock, shape_of
+from stallbench.engines.deadlocks.diagram import draw_deadlock
 
 UNKNOWN = "unknown"
 

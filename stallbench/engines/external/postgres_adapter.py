@@ -11,6 +11,8 @@ from psycopg.pq import TransactionStatus
 from psycopg.sql import SQL, Identifier, Literal
 
 from stallbench.base.section import SettingValue
+from stallbench.engines.external.adapter import OBJECTS_TABLE, DatabaseObject, InstalledQueue, ServerAdapter
+from stallbench.engines.external.setting_values import normalize_postgres
 from stallbench.engines.postgres import Connection
 from stallbench.engines.postgres_trust import (
     OPEN_TRANSACTIONS_OF_STRANGERS,
@@ -19,8 +21,6 @@ from stallbench.engines.postgres_trust import (
     STRANGERS_WHO_MAY_CREATE,
 )
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, InstalledQueue, ServerAdapter
-from stallbench.external.setting_values import normalize_postgres
 from stallbench.servers.postgres import read_changed_settings, setting_text
 from stallbench.sql_names import write_quoted
 from stallbench.visible_text import make_visible, raw_of

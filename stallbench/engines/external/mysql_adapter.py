@@ -10,10 +10,10 @@ from typing import Any
 import pymysql
 
 from stallbench.base.section import SettingValue
+from stallbench.engines.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
+from stallbench.engines.external.setting_values import innodb_argument, normalize_innodb
 from stallbench.engines.mysql import read_replica_status
 from stallbench.errors import NotCarriedOutError
-from stallbench.external.adapter import OBJECTS_TABLE, DatabaseObject, ServerAdapter
-from stallbench.external.setting_values import innodb_argument, normalize_innodb
 from stallbench.servers.mysql import read_changed_settings
 
 _OBJECTS = """

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from stallbench.deadlocks.deadlock import Lock, LockKind
+from stallbench.engines.deadlocks.deadlock import Lock, LockKind
 
 _ID = re.compile(r"^TRANSACTION \(?(?P<id>\w+)\)?")
 _WEIGHT = re.compile(r"(?P<structs>\d{1,20}) lock struct\(s\)(?:.*undo log entries (?P<undo>\d{1,20}))?")

@@ -10,7 +10,7 @@ from typing import Any
 from grafana_client.client import GrafanaClientError
 
 from stallbench import PROJECT
-from stallbench.observers.grafana import GrafanaAddress, GrafanaRefusedError
+from stallbench.run.observers.grafana import GrafanaAddress, GrafanaRefusedError
 
 DASHBOARDS = PROJECT / "dashboards"
 FOLDER_UID, FOLDER_TITLE = "stallbench", "Stallbench"

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stallbench.deadlocks.deadlock import Deadlock, Lock, LockKind, Transaction
+from stallbench.engines.deadlocks.deadlock import Deadlock, Lock, LockKind, Transaction
 
 _BEGIN = re.compile(
     r"(?P<when>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) \S+ \[(?P<pid>\d{1,9})\] (?P<application>.*?) ?"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from stallbench.base.storage.address import AnyPath, address_errors
+from stallbench.base.storage.private import require_plain
 from stallbench.errors import BadInputError
 from stallbench.pipeline.process import make_tables, make_tables_at
 from stallbench.pipeline.spark_options import SparkOptions
@@ -12,8 +14,6 @@ from stallbench.records.sealing import SEALED, WITHOUT_TEXT
 from stallbench.report import make_report
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import read_record
-from stallbench.storage.address import AnyPath, address_errors
-from stallbench.storage.private import require_plain
 from stallbench.verdicts import RunTables, Verdict, judge
 
 
@@ -30,7 +30,7 @@ def conclude(folder: RunFolder, make_tables: Callable[[RunFolder], None] = make_
 def conclude_at(folder: AnyPath, spark: SparkOptions) -> Verdict:
     """Make the tables by ``spark``, the verdict and the report of a run at an address, all of them there; returns the verdict.
 
-    Raises as `conclude` and `stallbench.storage.address.address_errors` do.
+    Raises as `conclude` and `stallbench.base.storage.address.address_errors` do.
     """
     with address_errors(str(folder)):
         return _conclude(folder, partial(make_tables_at, folder, spark))

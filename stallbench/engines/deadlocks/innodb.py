@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from stallbench.deadlocks.deadlock import Deadlock, Lock, Server, Transaction
-from stallbench.deadlocks.innodb_lines import LockLines, LockPart, TransactionLines
+from stallbench.engines.deadlocks.deadlock import Deadlock, Lock, Server, Transaction
+from stallbench.engines.deadlocks.innodb_lines import LockLines, LockPart, TransactionLines
 
 _HEADING = "LATEST DETECTED DEADLOCK"
 _LOG_HEADING = "Transactions deadlock detected, dumping detailed information."

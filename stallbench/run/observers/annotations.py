@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stallbench.observers.grafana import GrafanaAddress, GrafanaRefusedError
 from stallbench.run.intervals import Interval
+from stallbench.run.observers.grafana import GrafanaAddress, GrafanaRefusedError
 
 TAG = "stallbench"
 _LAST_WRITES_S = 15.0
