@@ -330,4 +330,5 @@ class Study(ABC, Generic[Record, Run]):
             self.folder.write(self.record)
         except OSError as error:
             why = f"{self.folder.path / STUDY} could not be written: {error.strerror or error}"
+            self.say(f"failed: {why}")
             self.record = self.record.with_end("failed", why)

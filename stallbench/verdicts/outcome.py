@@ -1,6 +1,6 @@
 """What happened to the queue: the same scale for every queue, library and application, computed from the run alone.
 
-Effect, recovery, safety and workers, each with the definition in numbers that docs/outcome.md gives and docs/decisions/0028-outcome.md explains.
+Effect, recovery, safety and workers, each with the definition in numbers that docs/outcome.md gives and docs/decisions/0028 explains.
 Every bound is a ratio to the first measured phase of the same run. What the data cannot decide is ``unknown``, with the reason. This module has
 facts only; `stallbench.report.outcome_text` makes sentences of them.
 """
