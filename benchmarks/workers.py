@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from benchmarks.processor_time import take_snapshot
-from stallbench.collectors.own_cost import NAME as OWN_COST
+from stallbench.engines.collectors.own_cost import NAME as OWN_COST
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues
@@ -108,7 +108,7 @@ def start_collectors(processes: Supervisor, server: Server, run: Path, queue: st
         },
         "only": list(only),
     }
-    argv = [sys.executable, "-m", "stallbench.collectors"]
+    argv = [sys.executable, "-m", "stallbench.engines.collectors"]
     return processes.start("collectors", "collectors", argv, log=run / "log", document=document, ready=True)
 
 

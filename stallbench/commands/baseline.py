@@ -40,8 +40,8 @@ def baseline(
         stallbench baseline reports/runs/20261121T031258Z-compare-longtx --output baseline.json
         stallbench baseline baseline.json latest --output baseline.json
     """
-    from stallbench.regression.baseline_file import write_baseline
     from stallbench.studies.baseline_collection import collect_baseline
+    from stallbench.verdicts.baseline.baseline_file import write_baseline
 
     if output is not None:
         require_writable("--output", output)

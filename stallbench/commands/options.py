@@ -14,9 +14,9 @@ from stallbench.errors import BadInputError
 from stallbench.run.folder import STUDY, find_study_folder, require_own
 
 if TYPE_CHECKING:
-    from stallbench.regression.against import BaselineChoice
-    from stallbench.regression.baseline_file import Baseline
     from stallbench.studies.kind import StudyKind
+    from stallbench.verdicts.baseline.against import BaselineChoice
+    from stallbench.verdicts.baseline.baseline_file import Baseline
 
 ScenarioArgument = Annotated[str, typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path.")]
 VariantOption = Annotated[
@@ -159,8 +159,8 @@ def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Pat
         if tolerance:
             raise BadInputError("--tolerance is only for a comparison with a baseline: add --against BASELINE")
         return None
-    from stallbench.regression.against import BaselineChoice
-    from stallbench.regression.tolerance import read_tolerance, require_compared
+    from stallbench.verdicts.baseline.against import BaselineChoice
+    from stallbench.verdicts.baseline.tolerance import read_tolerance, require_compared
 
     allowed = read_tolerance(tolerance or [])
     found = BaselineChoice(baseline=_find_baseline(against, runs), options=tuple(tolerance or []))
@@ -171,7 +171,7 @@ def find_against(against: str | None, tolerance: Sequence[str] | None, runs: Pat
 def _find_baseline(name: str, runs: Path) -> Baseline:
     """Return the content of a baseline file. Anything else is read elsewhere, because it needs pandas, whose import takes long."""
     if Path(name).is_file():
-        from stallbench.regression.baseline_file import read_baseline_file
+        from stallbench.verdicts.baseline.baseline_file import read_baseline_file
 
         return read_baseline_file(Path(name))
     from stallbench.studies.baseline_collection import find_baseline

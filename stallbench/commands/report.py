@@ -24,7 +24,7 @@ from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_soak_
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:
-    from stallbench.regression.against import BaselineChoice
+    from stallbench.verdicts.baseline.against import BaselineChoice
 
 
 def report(
@@ -97,7 +97,7 @@ def _name_page(run: str, runs: Path, *, is_made_anew: bool) -> None:
 def _note(folder: AnyPath, compared: BaselineChoice | None) -> None:
     """Write into the folder of a run, a comparison or a soak what it is compared with; without ``--against``, change nothing."""
     if compared:
-        from stallbench.regression.against import write_against
+        from stallbench.verdicts.baseline.against import write_against
 
         write_against(folder, compared)
 

@@ -34,8 +34,8 @@ from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:
-    from stallbench.regression.baseline_file import Baseline
     from stallbench.scenario.model import Scenario
+    from stallbench.verdicts.baseline.baseline_file import Baseline
 
 
 def run(
@@ -115,7 +115,6 @@ def run(
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
     from stallbench.pipeline.process import KeptPipeline
-    from stallbench.regression.against import write_against
     from stallbench.run.capacity import with_measured_load
     from stallbench.run.external_processes import require_group
     from stallbench.run.observers import read_observer_options
@@ -125,6 +124,7 @@ def run(
     from stallbench.scenario.file import read_scenario
     from stallbench.scenario.validation.external import require_fit_for_external
     from stallbench.servers.addresses import read_external_servers
+    from stallbench.verdicts.baseline.against import write_against
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
     external_servers = read_external_servers(
@@ -188,8 +188,8 @@ def _describe_kept(folder: RunFolder | None, *, to: str | None) -> str:
 
 def _make_comparable(scenario: Scenario, baseline: Baseline) -> Scenario:
     """Return the scenario with the load of the baseline; raises `BadInputError` if the run could not be compared with it."""
-    from stallbench.regression.comparability import require_comparable, with_load_of
     from stallbench.scenario.model import CONTROL
+    from stallbench.verdicts.baseline.comparability import require_comparable, with_load_of
 
     variant = scenario.variant or CONTROL
     scenario = with_load_of(baseline, variant, scenario)

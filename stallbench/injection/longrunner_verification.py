@@ -11,9 +11,9 @@ from typing import Any
 
 import psycopg
 
-from stallbench.collectors.horizon import Holder, read_horizon
-from stallbench.collectors.innodb_views import read_open_transactions
 from stallbench.engines import driver_of
+from stallbench.engines.collectors.horizon import Holder, read_horizon
+from stallbench.engines.collectors.innodb_views import read_open_transactions
 from stallbench.engines.postgres import connect
 from stallbench.records.injections import Evidence
 from stallbench.servers.cluster import Server

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from stallbench.collectors.collector import samples_of
+from stallbench.engines.collectors.collector import samples_of
 from stallbench.measures import MEASURES
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.formatting import format_count, format_plural

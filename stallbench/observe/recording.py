@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stallbench.collectors import find_collectors
-from stallbench.collectors.collector import Collector
-from stallbench.collectors.connections import NotMeasuredError
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines import loaded_errors
+from stallbench.engines.collectors import find_collectors
+from stallbench.engines.collectors.collector import Collector
+from stallbench.engines.collectors.connections import NotMeasuredError
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.observe.address import PRIMARY, ObservedServers
 from stallbench.observe.job_samples import JobSamples
 from stallbench.observe.observer import ServerGoneError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.base.storage.atomic_file import replace_file
-from stallbench.collectors.document import WatchedQueue
+from stallbench.engines.collectors.document import WatchedQueue
 from stallbench.engines.database import Database
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.expectations import PHASE

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stallbench.collectors.holders import WORTH_RECORDING_S
+from stallbench.engines.collectors.holders import WORTH_RECORDING_S
 from stallbench.measure import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.records.events import Event, EventRecord

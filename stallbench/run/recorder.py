@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.base.storage.atomic_file import replace_file
-from stallbench.collectors import collectors_for
+from stallbench.engines.collectors import collectors_for
 from stallbench.libraries import Library
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue

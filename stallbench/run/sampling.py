@@ -58,7 +58,7 @@ class Sampling:
         self._process = self._processes.start(
             _NAME,
             _NAME,
-            python_command("stallbench.collectors"),
+            python_command("stallbench.engines.collectors"),
             document={
                 "name": _NAME,
                 "run_folder": str(self._folder.path),

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from stallbench.base.section import SettingValue
 from stallbench.discovery import PluginGroup, discover
-from stallbench.engines import ENGINES, external
+from stallbench.engines import ENGINES
 from stallbench.engines.database import Database
-from stallbench.engines.external.adapter import InstalledQueue, ServerAdapter
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
+from stallbench.servers import external
 from stallbench.servers.addresses import ExternalServers
 from stallbench.servers.cleanup_journal import CleanupJournal
 from stallbench.servers.cluster import Cluster, Server
+from stallbench.servers.external.adapter import InstalledQueue, ServerAdapter
 from stallbench.servers.record import Role
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Studies: several runs with one purpose, a folder for each kind. They are compared with baselines by `stallbench.regression`."""
+"""Studies: several runs with one purpose, a folder for each kind. They are compared with baselines by `stallbench.verdicts.baseline`."""

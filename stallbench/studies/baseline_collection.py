@@ -8,16 +8,22 @@ from pathlib import Path
 
 import stallbench
 from stallbench.errors import BadInputError
-from stallbench.regression.baseline_file import Baseline, BaselineMachine, BaselineMetric, BaselineVariant, read_baseline_file
-from stallbench.regression.comparability import (
-    describe_differences,
-    find_kind_obstacle,
-)
 from stallbench.run.folder import find_run_folder, find_soak_folder, find_study_folder
 from stallbench.shell_command import format_shell_command
 from stallbench.studies.kind import read_kind
 from stallbench.studies.run_baseline import read_run_baseline
 from stallbench.studies.soak.baseline import read_soak_baseline
+from stallbench.verdicts.baseline.baseline_file import (
+    Baseline,
+    BaselineMachine,
+    BaselineMetric,
+    BaselineVariant,
+    read_baseline_file,
+)
+from stallbench.verdicts.baseline.comparability import (
+    describe_differences,
+    find_kind_obstacle,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from stallbench.errors import BadInputError
-from stallbench.regression.baseline_file import Baseline
 from stallbench.run.folder import STUDY
 from stallbench.studies.study import StudyRecord
+from stallbench.verdicts.baseline.baseline_file import Baseline
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from junitparser import TestSuite
 from rich.console import Console
 
-from stallbench.regression.change import Change
 from stallbench.report.junit import make_case
 from stallbench.report.terminal import format_finding, format_result
+from stallbench.verdicts.baseline.change import Change
 from stallbench.verdicts.check import WORST_FIRST, Finding, Result, Severity
 
 CHECK = "regression"

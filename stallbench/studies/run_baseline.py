@@ -7,11 +7,11 @@ from pathlib import Path
 
 from stallbench.errors import BadInputError
 from stallbench.pipeline.failures import NoTableError
-from stallbench.regression.baseline_file import Baseline, BaselineMetric, BaselineVariant
-from stallbench.regression.change import choose_compared
-from stallbench.regression.comparability import find_conditions, find_machine, find_primary
-from stallbench.regression.compared_metric import ComparedMetric, choose_subjects
 from stallbench.scenario.model import CONTROL
+from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineMetric, BaselineVariant
+from stallbench.verdicts.baseline.change import choose_compared
+from stallbench.verdicts.baseline.comparability import find_conditions, find_machine, find_primary
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric, choose_subjects
 from stallbench.verdicts.check import RunTables
 
 

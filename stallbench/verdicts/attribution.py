@@ -14,8 +14,8 @@ import pandas as pd
 
 from stallbench.engines import ENGINES
 from stallbench.measures import MEASURES
-from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.run.record import RunRecord
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 from stallbench.verdicts.diagnosis import (
     describe_notify_waits,
     describe_starved_tables,

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from stallbench.base.storage.address import AnyPath
-from stallbench.collectors.own_cost import NAME as OWN_COST
+from stallbench.engines.collectors.own_cost import NAME as OWN_COST
 from stallbench.records.reading import read_sample_frame
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables

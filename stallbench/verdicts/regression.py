@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stallbench.regression.against import BaselineChoice, read_against
-from stallbench.regression.compared_metric import choose_subjects
 from stallbench.scenario.model import CONTROL
+from stallbench.verdicts.baseline.against import BaselineChoice, read_against
+from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
 _SUBJECT = "no regression"
@@ -28,8 +28,8 @@ class Regression(Check):
 
     def _compare(self, run: RunTables, against: BaselineChoice) -> list[Finding]:
         # importing SciPy takes longer than all other checks
-        from stallbench.regression.change import ask, choose_compared, find_changes
-        from stallbench.regression.comparability import (
+        from stallbench.verdicts.baseline.change import ask, choose_compared, find_changes
+        from stallbench.verdicts.baseline.comparability import (
             describe_minor_differences,
             describe_other_cpus,
             find_machine,

@@ -17,7 +17,7 @@ from typing import Any, Self
 import pytest
 from psycopg.errors import Diagnostic
 
-from stallbench.collectors.horizon import Holder, read_horizon
+from stallbench.engines.collectors.horizon import Holder, read_horizon
 from stallbench.engines.postgres import connect
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor

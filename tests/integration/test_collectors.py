@@ -13,11 +13,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.collectors import find_collectors
-from stallbench.collectors.connections import NotMeasuredError
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.collectors.horizon import Holder, read_horizon
-from stallbench.collectors.vacuum import AutovacuumLog
+from stallbench.engines.collectors import find_collectors
+from stallbench.engines.collectors.connections import NotMeasuredError
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.horizon import Holder, read_horizon
+from stallbench.engines.collectors.vacuum import AutovacuumLog
 from stallbench.engines.postgres import connect
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import open_queue
@@ -217,7 +217,7 @@ def test_the_process_samples_at_its_cadence_and_ends_when_asked(document: Collec
 @contextmanager
 def running_collectors(content: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "stallbench.collectors"],
+        [sys.executable, "-m", "stallbench.engines.collectors"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from stallbench.engines.external.mysql_adapter import MySQLAdapter
-from stallbench.engines.external.postgres_adapter import PostgresAdapter
 from stallbench.engines.postgres import connect
 from stallbench.servers.cluster import Cluster
+from stallbench.servers.external.mysql_adapter import MySQLAdapter
+from stallbench.servers.external.postgres_adapter import PostgresAdapter
 from tests.integration.conftest import Connection, EmptyOn
 from tests.waiting import wait_for
 

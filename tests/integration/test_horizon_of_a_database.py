@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.errors import Diagnostic
 
-from stallbench.collectors.horizon import Holder, read_horizon
+from stallbench.engines.collectors.horizon import Holder, read_horizon
 from stallbench.engines.database import Database
 from stallbench.engines.postgres import Connection, connect
 from stallbench.records.endpoint import Endpoint

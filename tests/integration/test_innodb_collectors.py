@@ -11,10 +11,10 @@ from typing import Any
 import pymysql
 import pytest
 
-from stallbench.collectors import find_collectors
-from stallbench.collectors.connections import NotMeasuredError
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines import driver_of
+from stallbench.engines.collectors import find_collectors
+from stallbench.engines.collectors.connections import NotMeasuredError
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.database import Database
 from stallbench.engines.deadlocks.deadlock import Deadlock
 from stallbench.queues import NewJob

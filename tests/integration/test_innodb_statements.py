@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from stallbench.collectors.innodb_statements import DigestCounts, InnoDBStatementsCollector, read_digest_texts
-from stallbench.collectors.statements import STATEMENTS_FILE
 from stallbench.engines import Engine, driver_of
+from stallbench.engines.collectors.innodb_statements import DigestCounts, InnoDBStatementsCollector, read_digest_texts
+from stallbench.engines.collectors.statements import STATEMENTS_FILE
 from stallbench.queues import NewJob, Queue, find_queues
 from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint

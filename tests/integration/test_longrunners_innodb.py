@@ -13,9 +13,9 @@ import pymysql
 import pytest
 
 from longrunners import find_longrunners
-from stallbench.collectors.innodb_purge import read_history_list_length
-from stallbench.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.engines import driver_of
+from stallbench.engines.collectors.innodb_purge import read_history_list_length
+from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from tests import waiting

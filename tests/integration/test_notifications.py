@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from psycopg import errors
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.collectors.notifications import NotificationsCollector
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.notifications import NotificationsCollector
 from stallbench.engines.postgres import connect
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue

@@ -12,8 +12,8 @@ import pymysql
 import pytest
 from pydantic import SecretStr
 
-from stallbench.collectors.innodb_locks import read_blocked, read_deadlock_count
 from stallbench.engines import driver_of
+from stallbench.engines.collectors.innodb_locks import read_blocked, read_deadlock_count
 from stallbench.engines.postgres import connect
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint

@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from stallbench.collectors.deadlocks import DeadlocksCollector
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.deadlocks import DeadlocksCollector
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.deadlocks.deadlock import Deadlock
 from stallbench.engines.deadlocks.groups import DeadlockGroup
 from stallbench.engines.postgres import connect

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stallbench.collectors import collectors_for
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors import collectors_for
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.database import Database
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue

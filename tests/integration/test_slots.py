@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.collectors.slots import SlotsCollector
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.slots import SlotsCollector
 from stallbench.engines.postgres import connect
 from stallbench.injection.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.records.endpoint import Endpoint

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.collectors.slru import SlruCollector
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.slru import SlruCollector
 from stallbench.queues import Queue
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.integration.mitigating_queue import JOBS, Open, open_

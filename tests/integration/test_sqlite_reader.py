@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.collectors.sqlite_wal import SQLiteWalCollector
 from stallbench.engines import driver_of
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.sqlite_wal import SQLiteWalCollector
 from stallbench.injection.longrunner_verification import find_on_sqlite
 from stallbench.injection.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.processes.process import Process

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.collectors.statements import STATEMENTS_FILE, StatementsCollector
+from stallbench.engines.collectors.statements import STATEMENTS_FILE, StatementsCollector
 from stallbench.engines.postgres import connect
 from stallbench.queues import NewJob, Queue, find_queue, find_queues
 from stallbench.queues.queue_client import close_queue, open_queue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, TypeVar
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.collectors.statements import StatementsCollector
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.statements import StatementsCollector
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 

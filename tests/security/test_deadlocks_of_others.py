@@ -12,9 +12,9 @@ import psycopg
 import pymysql
 import pytest
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.collectors.innodb_deadlocks import InnoDBDeadlocksCollector
 from stallbench.engines import driver_of
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.innodb_deadlocks import InnoDBDeadlocksCollector
 from stallbench.engines.deadlocks.deadlock import Deadlock
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from tests.end_to_end.conftest import Bench, bench

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.collectors.statements import read_statement_counts, read_statement_texts
+from stallbench.engines.collectors.statements import read_statement_counts, read_statement_texts
 from stallbench.engines.postgres import connect
 from stallbench.observe.subject import Severity
 from tests.integration.conftest import TestDatabase

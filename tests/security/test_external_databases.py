@@ -6,13 +6,13 @@ import pytest
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import Engine
-from stallbench.engines.external.adapter import OBJECTS_TABLE
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import find_libraries
 from stallbench.queues import find_queue, find_queues
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.servers.external.adapter import OBJECTS_TABLE
 from stallbench.servers.join import open_adapter
 from stallbench.visible_text import is_visible
 from tests.integration.conftest import EmptyOn, TestDatabase

@@ -10,9 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.collectors import find_collectors
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.external.postgres_adapter import PostgresAdapter
+from stallbench.engines.collectors import find_collectors
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.postgres import connect, read_any_text
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.known_queue import find_known_queues
@@ -24,6 +23,7 @@ from stallbench.observe.postgres.session import Rows
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.servers.external.postgres_adapter import PostgresAdapter
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see
 from tests.security.hostile_names import SCHEMA, TRAP, create_hostile_names

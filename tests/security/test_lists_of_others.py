@@ -8,11 +8,11 @@ from contextlib import closing, contextmanager
 import pytest
 
 from stallbench.engines import Engine, driver_of
-from stallbench.engines.external.adapter import OBJECTS_TABLE
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.cleanup_journal import CleanupJournal, clean_up
+from stallbench.servers.external.adapter import OBJECTS_TABLE
 from stallbench.servers.join import open_adapter
 from tests.integration.conftest import EmptyOn
 

@@ -55,13 +55,18 @@ def run_in(trapped: Path, *command: str | Path, text: str = "{}") -> subprocess.
 
 
 def test_the_trap_catches_what_does_import_from_there(trapped: Path) -> None:
-    run_in(trapped, sys.executable, "-m", "stallbench.collectors")
+    run_in(trapped, sys.executable, "-m", "stallbench.engines.collectors")
     assert imported(trapped)
 
 
 @pytest.mark.parametrize(
     "module",
-    ["stallbench.collectors", "stallbench.injection.maintenance", "stallbench.pipeline", "stallbench.testing.session_server"],
+    [
+        "stallbench.engines.collectors",
+        "stallbench.injection.maintenance",
+        "stallbench.pipeline",
+        "stallbench.testing.session_server",
+    ],
 )
 def test_a_process_of_the_bench_imports_nothing_from_there(trapped: Path, module: str) -> None:
     run_in(trapped, *python_command(module, "--help"))

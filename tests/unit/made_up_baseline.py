@@ -7,14 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stallbench.regression.baseline_file import Baseline
-from stallbench.regression.compared_metric import choose_subjects
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.studies.baseline_collection import collect_baseline
 from stallbench.studies.comparison.plan import Plan, interleave
 from stallbench.studies.comparison.record import ComparisonFolder, begin_comparison
 from stallbench.verdicts import RunTables, judge
+from stallbench.verdicts.baseline.baseline_file import Baseline
+from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_run import make_phases, make_record, make_run
 
 LATENCY = "latency_ms.p95 in longtx"

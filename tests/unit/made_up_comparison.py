@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.regression.compared_metric import choose_subjects
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.studies.comparison.plan import Plan, interleave
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord, begin_comparison
 from stallbench.verdicts import judge
+from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_run import EMPTY, make_phases, make_record, make_run, make_windows
 
 SCENARIO = {

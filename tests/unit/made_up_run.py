@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.collectors import collectors_for
+from stallbench.engines.collectors import collectors_for
 from stallbench.pipeline.tables import MADE_WHOLE
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import Finding, RunTables, find_checks

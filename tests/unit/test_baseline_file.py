@@ -15,12 +15,12 @@ from stallbench import PROJECT
 from stallbench.cli import app
 from stallbench.commands.options import find_against
 from stallbench.errors import BadInputError
-from stallbench.regression.baseline_file import Kind, read_baseline_file, write_baseline
-from stallbench.regression.comparability import find_conditions, require_comparable, shorten_kind, with_load_of
-from stallbench.regression.tolerance import read_tolerance
 from stallbench.scenario.file import read_scenario
 from stallbench.studies.baseline_collection import collect_baseline, find_baseline
 from stallbench.studies.comparison.plan import Load, make_plan
+from stallbench.verdicts.baseline.baseline_file import Kind, read_baseline_file, write_baseline
+from stallbench.verdicts.baseline.comparability import find_conditions, require_comparable, shorten_kind, with_load_of
+from stallbench.verdicts.baseline.tolerance import read_tolerance
 from tests.unit.made_up_baseline import EXPECT, LATENCY, RATE, RATIO, make_baseline, make_made_up_run
 from tests.unit.made_up_run import make_record
 

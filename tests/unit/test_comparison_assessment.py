@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from stallbench.regression.statistics import find_difference
 from stallbench.studies.comparison.assessment import assess_variants
 from stallbench.studies.comparison.notes import find_notes
 from stallbench.studies.comparison.record import ComparisonRecord
 from stallbench.studies.comparison.results import Results, find_results
+from stallbench.verdicts.baseline.statistics import find_difference
 from tests.unit.made_up_comparison import Measured, make_made_up_record
 
 DEGRADED = [8.0, 8.2, 7.9]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.regression.against import BaselineChoice, read_against
 from stallbench.scenario.model import Scenario
 from stallbench.studies.comparison.comparison import carry_out_runs, continue_runs
 from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.plan import Load, make_plan
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.versions import make_matrix_plan
+from stallbench.verdicts.baseline.against import BaselineChoice, read_against
 from tests.unit.fake_runner import FakeRunner, raise_at
 from tests.unit.made_up_baseline import make_baseline
 from tests.unit.scenario_text import SMALL

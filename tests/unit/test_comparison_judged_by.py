@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stallbench.regression.compared_metric import choose_subjects
 from stallbench.studies.comparison.formatting import describe_adjustment
 from stallbench.studies.comparison.notes import find_notes
 from stallbench.studies.comparison.plan import Plan
 from stallbench.studies.comparison.record import ComparisonRecord, begin_comparison
 from stallbench.studies.comparison.results import Results, find_results
+from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_comparison import Measured, make_made_up_plan, make_scenario
 from tests.unit.test_comparison_assessment import DEGRADED, find, find_outcomes
 

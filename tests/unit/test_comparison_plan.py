@@ -11,9 +11,9 @@ import pytest
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import find_libraries
-from stallbench.regression.compared_metric import choose_subjects
 from stallbench.scenario.file import ScenarioError
 from stallbench.studies.comparison.plan import Load, interleave, make_plan
+from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_comparison import make_scenario
 from tests.unit.scenario_text import SMALL, write
 

@@ -16,17 +16,17 @@ from rich.console import Console
 
 from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
-from stallbench.regression.against import BaselineChoice, write_against
-from stallbench.regression.change import MetricComparison, choose_compared, find_changes
-from stallbench.regression.compared_metric import ComparedMetric, choose_subjects
-from stallbench.regression.statistics import find_unpaired_difference
-from stallbench.regression.tolerance import read_tolerance
 from stallbench.scenario.file import read_scenario
 from stallbench.studies.baseline_collection import collect_baseline
 from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.screen import print_comparison
 from stallbench.studies.regressions import describe_outcome
+from stallbench.verdicts.baseline.against import BaselineChoice, write_against
+from stallbench.verdicts.baseline.change import MetricComparison, choose_compared, find_changes
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric, choose_subjects
+from stallbench.verdicts.baseline.statistics import find_unpaired_difference
+from stallbench.verdicts.baseline.tolerance import read_tolerance
 from tests.unit.made_up_baseline import EXPECT, LATENCY, RATE, RATIO, make_comparison
 
 STEADY = (10.0, 10.2, 9.8, 10.1, 9.9)

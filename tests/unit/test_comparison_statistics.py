@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from stallbench.regression.statistics import (
+from stallbench.verdicts.baseline.statistics import (
     FEWEST_ROUNDS,
     adjust,
     adjust_with_holm,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.collectors import Collector, find_collectors
 from stallbench.discovery import PluginGroup, discover
+from stallbench.engines.collectors import Collector, find_collectors
 from stallbench.errors import BadInputError
 from stallbench.injection.faults import find_faults
 from stallbench.injection.maintenance import find_maintenance_kinds
@@ -19,7 +19,7 @@ from stallbench.verdicts import find_checks
 from stallbench.waiting import wait_until
 
 PLUGIN = """
-from stallbench.collectors import Collector
+from stallbench.engines.collectors import Collector
 
 
 class MoonPhase(Collector):
@@ -68,13 +68,13 @@ def test_a_plugin_of_an_installed_package_is_found(tmp_path: Path, monkeypatch: 
         ("moon:Nothing", "cannot be loaded: AttributeError"),
         ("no_such_module:MoonPhase", "cannot be loaded: ModuleNotFoundError"),
         ("moon:PLUGIN", "cannot be loaded: AttributeError"),
-        ("pathlib:Path", "is not a concrete subclass of stallbench.collectors.collector.Collector"),
+        ("pathlib:Path", "is not a concrete subclass of stallbench.engines.collectors.collector.Collector"),
     ],
 )
 def test_a_broken_entry_point_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, message: str) -> None:
     install(tmp_path, value, monkeypatch)
     with pytest.raises(BadInputError) as raised:
-        discover(sys.modules["stallbench.collectors"], Collector, PluginGroup.COLLECTORS)
+        discover(sys.modules["stallbench.engines.collectors"], Collector, PluginGroup.COLLECTORS)
     assert str(raised.value).startswith(f"entry point moon = '{value}' of group stallbench.collectors {message}")
 
 

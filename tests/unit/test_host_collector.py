@@ -7,8 +7,8 @@ import os
 import time
 from pathlib import Path
 
-from stallbench.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.collectors.host import HostCollector
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
+from stallbench.engines.collectors.host import HostCollector
 from stallbench.records.endpoint import Endpoint
 
 

@@ -17,25 +17,25 @@ base console discovery errors python_command shell_command sql_literals sql_name
 records measure measures
 setup
 processes
-engines collectors servers.starter servers.single_server servers.record servers.replica servers.promotion servers.transaction_ids servers.data_folder_templates servers.private_mount servers.small_disk servers.volatile_disk servers.postgres servers.postgres_starter servers.postgres_data_folder servers.mysql servers.mysql_starter servers.mysql_data_folder servers.redis_starter servers.sqlite_starter servers.beanstalkd_starter servers.aerospike_starter
+engines
 servers
 libraries queues
 injection
 scenario
 run
 pipeline
-regression verdicts
+verdicts
 report
 studies
 observe
 testing commands leftovers cli
-"""  # noqa: E501
-"""One line a layer, the lowest first. A module belongs to the longest name that it begins with."""
+"""
+"""One line a layer, the lowest first: packages, and the modules beside them."""
 
 UPWARDS: set[tuple[str, str]] = {
-    ("collectors.advisory_locks", "queues.find_queue"),
-    ("collectors.watched_queue", "queues.Queue"),
-    ("collectors.watched_queue", "queues.find_queue"),
+    ("engines.collectors.advisory_locks", "queues.find_queue"),
+    ("engines.collectors.watched_queue", "queues.Queue"),
+    ("engines.collectors.watched_queue", "queues.find_queue"),
     ("servers.aerospike_starter", "queues.find_queues"),
 }
 """The imports that still run upwards."""

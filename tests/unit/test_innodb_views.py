@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stallbench.collectors.innodb_views import parse_views
+from stallbench.engines.collectors.innodb_views import parse_views
 
 STATUS = """
 TRANSACTIONS

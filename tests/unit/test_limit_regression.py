@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
-from stallbench.regression.against import BaselineChoice, read_against
-from stallbench.regression.baseline_file import Baseline, parse_baseline, write_baseline
 from stallbench.run.record import HostRecord
 from stallbench.studies.baseline_collection import collect_baseline
 from stallbench.studies.limit.kind import KIND
 from stallbench.studies.limit.limit import find_limits, plan_limit
 from stallbench.studies.limit.record import LimitPlan, LimitRecord
 from stallbench.studies.limit.slo import parse_slo
+from stallbench.verdicts.baseline.against import BaselineChoice, read_against
+from stallbench.verdicts.baseline.baseline_file import Baseline, parse_baseline, write_baseline
 from tests.unit.fake_runner import FakeRunner
 from tests.unit.made_up_baseline import make_made_up_run
 from tests.unit.made_up_limit import make_probe_run

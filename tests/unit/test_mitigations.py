@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from stallbench.errors import BadInputError
-from stallbench.regression.compared_metric import choose_subjects, judged_subject_of
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from stallbench.studies.comparison import mitigations
 from stallbench.studies.comparison.mitigations import PAGES, write_tables
 from stallbench.studies.comparison.plan import make_plan
 from stallbench.studies.comparison.record import begin_comparison
+from stallbench.verdicts.baseline.compared_metric import choose_subjects, judged_subject_of
 from tests.unit.made_up_comparison import make_made_up_record
 from tests.unit.scenario_text import SMALL
 

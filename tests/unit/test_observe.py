@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from stallbench.collectors.horizon import Holder
+from stallbench.engines.collectors.horizon import Holder
 from stallbench.errors import BadInputError
 from stallbench.observe.address import read_addresses
 from stallbench.observe.expectations import read_expectations

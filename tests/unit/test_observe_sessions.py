@@ -10,7 +10,7 @@ import pytest
 from psycopg.pq import TransactionStatus
 from pydantic import SecretStr
 
-from stallbench.collectors.innodb_views import OpenTransaction
+from stallbench.engines.collectors.innodb_views import OpenTransaction
 from stallbench.engines.postgres import DRIVER
 from stallbench.observe import server_time
 from stallbench.observe.innodb import horizon

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.collectors.statements import StatementCounts
+from stallbench.engines.collectors.statements import StatementCounts
 from stallbench.observe.postgres.statements import StatementsSubject
 from stallbench.observe.subject import Known, Look, Unseen
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stallbench.regression.against import AGAINST, BaselineChoice, write_against
-from stallbench.regression.baseline_file import Baseline
 from stallbench.report import make_report
 from stallbench.verdicts import Finding, Verdict, judge
+from stallbench.verdicts.baseline.against import AGAINST, BaselineChoice, write_against
+from stallbench.verdicts.baseline.baseline_file import Baseline
 from tests.unit.made_up_baseline import LATENCY, RATE, RATIO, make_baseline, make_made_up_run
 
 SEVERAL = (10.0, 10.4, 9.8, 10.2, 9.6)

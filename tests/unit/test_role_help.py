@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from longrunners.longrunner import LongrunnerDocument
 from producers.producer import ProducerDocument
 from schedulers.scheduler import SchedulerDocument
-from stallbench.collectors.document import CollectorsDocument
+from stallbench.engines.collectors.document import CollectorsDocument
 from stallbench.injection.maintenance import TaskDocument
 from workers.worker import WorkerDocument
 
@@ -23,7 +23,7 @@ ROLES: dict[str, type[BaseModel]] = {
     "producers": ProducerDocument,
     "schedulers": SchedulerDocument,
     "longrunners": LongrunnerDocument,
-    "stallbench.collectors": CollectorsDocument,
+    "stallbench.engines.collectors": CollectorsDocument,
     "stallbench.injection.maintenance": TaskDocument,
 }
 
@@ -53,7 +53,7 @@ def test_a_role_that_joins_a_folder_that_does_not_exist_says_what_is_expected(mo
     )
 
 
-@pytest.mark.parametrize("module", ["schedulers", "stallbench.collectors", "stallbench.injection.maintenance"])
+@pytest.mark.parametrize("module", ["schedulers", "stallbench.engines.collectors", "stallbench.injection.maintenance"])
 def test_a_role_that_cannot_join_a_run_refuses_to(module: str) -> None:
     answer = run(module, "--join", "/nowhere")
     assert answer.returncode == 2

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from stallbench import PROJECT
-from stallbench.collectors import find_collectors
-from stallbench.collectors.own_cost import NAME as OWN_COST
+from stallbench.engines.collectors import find_collectors
+from stallbench.engines.collectors.own_cost import NAME as OWN_COST
 from stallbench.pipeline.tables import TABLES
 from stallbench.queues.record import QueueRecord
 from stallbench.records.events import EVENT_COLUMNS

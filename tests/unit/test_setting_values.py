@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.engines.external.setting_values import normalize_innodb, normalize_postgres
+from stallbench.servers.external.setting_values import normalize_innodb, normalize_postgres
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ SOURCES = [
     for path in sorted((PROJECT / folder).rglob("*.py"))
 ]
 NOT_ABOUT_NANOSECONDS = {
-    "stallbench/collectors/innodb_statements.py",  # SQL: picoseconds to milliseconds
+    "stallbench/engines/collectors/innodb_statements.py",  # SQL: picoseconds to milliseconds
     "stallbench/observe/postgres/wraparound.py",  # transactions
     "benchmarks/sizing.py",  # gigabytes
 }
@@ -29,9 +29,9 @@ NOT_ABOUT_NANOSECONDS = {
         (r"\b1e9\b|\b10\*\*9\b|\b1_000_000_000\b", "stallbench/records/nanoseconds.py"),
         (r"\bexit\([1-9]|\bEXIT\w* = \d|_EXIT_[A-Z]\w+ = \d", "stallbench/errors.py"),
         (r'"final_snapshot\.csv"', "stallbench/records/final_snapshot.py"),
-        (r'"statements\.jsonl"', "stallbench/collectors/statements.py"),
+        (r'"statements\.jsonl"', "stallbench/engines/collectors/statements.py"),
         (r'"library:"', "stallbench/discovery.py"),
-        (r"(LEVEL|CONFIDENCE)\w* = 0?\.\d", "stallbench/regression/statistics.py"),
+        (r"(LEVEL|CONFIDENCE)\w* = 0?\.\d", "stallbench/verdicts/baseline/statistics.py"),
         (r'"fail", "unknown", "pass"', "stallbench/verdicts/check.py"),
         (r'"pass": "green"', "stallbench/run/view.py"),
         (r'Literal\["higher", "lower"\]', "stallbench/measure.py"),
@@ -46,7 +46,7 @@ NOT_ABOUT_NANOSECONDS = {
         (r'discover\([^)]*"stallbench\.|"stallbench\.(starters|adapters|checks)"', "stallbench/discovery.py"),
         (r"RESCUES_PER_EXPIRY = ", "stallbench/queues/postgres_queue.py"),
         (r'"Address already in use"', "stallbench/base/ports.py"),
-        (r"WORTH_RECORDING_S = ", "stallbench/collectors/holders.py"),
+        (r"WORTH_RECORDING_S = ", "stallbench/engines/collectors/holders.py"),
         (r"\b_?(BRIEF|LONG|VERY_LONG)_S = ", "stallbench/observe/thresholds.py"),
         (r"\bROLE_\w+_S = |_READY_S = 30", "stallbench/processes/process.py"),
         (r"_WIDTH = 120", "stallbench/run/view.py"),

@@ -12,8 +12,6 @@ import pytest
 
 from stallbench.commands.endings import conclude_soak_and_exit
 from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
-from stallbench.regression.against import BaselineChoice, write_against
-from stallbench.regression.baseline_file import Baseline
 from stallbench.run.record import BenchRecord, HostRecord
 from stallbench.scenario.file import read_scenario
 from stallbench.studies.baseline_collection import collect_baseline
@@ -22,6 +20,8 @@ from stallbench.studies.soak.conclusion import conclude_soak
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.record import CycleRecord, Figure, SoakRecord
 from stallbench.studies.soak.regression import require_comparable_soak
+from stallbench.verdicts.baseline.against import BaselineChoice, write_against
+from stallbench.verdicts.baseline.baseline_file import Baseline
 from stallbench.verdicts.check import Finding
 from tests.unit.made_up_run import PRIMARY, make_record
 

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pymysql
 
-from stallbench.collectors.innodb_locks import read_deadlock_count
-from stallbench.collectors.innodb_views import OpenTransaction, read_open_transactions
+from stallbench.engines.collectors.innodb_locks import read_deadlock_count
+from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.engines.deadlocks.innodb import parse_deadlock
 from stallbench.observe.formatting import format_age, format_plural, shorten_text
 from stallbench.observe.innodb.lock_waits import METADATA_LOCK, ROW

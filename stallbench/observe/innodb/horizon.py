@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stallbench.collectors.innodb_purge import read_history_list_length
-from stallbench.collectors.innodb_views import OpenTransaction, read_open_transactions
+from stallbench.engines.collectors.innodb_purge import read_history_list_length
+from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.observe.formatting import capitalize_first, format_age, format_count, format_plural, format_since, shorten_text
 from stallbench.observe.innodb.blocking import end_head, read_tree
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, read_sessions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stallbench.collectors.innodb_statements import DigestCounts, read_digest_texts
-from stallbench.collectors.statements import StatementCounts
+from stallbench.engines.collectors.innodb_statements import DigestCounts, read_digest_texts
+from stallbench.engines.collectors.statements import StatementCounts
 from stallbench.observe.formatting import format_age
 from stallbench.observe.innodb.own_statements import Signature, sign
 from stallbench.observe.postgres.statements import StatementsSubject

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stallbench.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD
+from stallbench.engines.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD
 from stallbench.observe.formatting import format_count, format_plural
 from stallbench.observe.postgres.dead_rows import find_keeper
 from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject

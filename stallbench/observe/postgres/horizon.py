@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stallbench.collectors.connections import APPLICATION_PREFIX
-from stallbench.collectors.horizon import SNAPSHOT, Holder, read_horizon
+from stallbench.engines.collectors.connections import APPLICATION_PREFIX
+from stallbench.engines.collectors.horizon import SNAPSHOT, Holder, read_horizon
 from stallbench.engines.ending import statement_to_drop
 from stallbench.observe.formatting import format_age, format_count, format_plural, format_since
 from stallbench.observe.postgres.blocking import describe_session, end_head

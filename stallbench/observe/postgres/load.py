@@ -12,8 +12,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from stallbench.collectors.statements import plain_statement
 from stallbench.engines import loaded_errors
+from stallbench.engines.collectors.statements import plain_statement
 from stallbench.errors import BadInputError
 from stallbench.observe.known_queue import Recorded
 from stallbench.observe.observer import ForeignCodeError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stallbench.collectors.notifications import StuckClient, StuckClients, read_notification_queue
+from stallbench.engines.collectors.notifications import StuckClient, StuckClients, read_notification_queue
 from stallbench.engines.ending import statement_to_terminate
 from stallbench.observe.formatting import format_age, format_bytes, format_plural
 from stallbench.observe.postgres.sessions import SessionDetails, end_session, read_sessions

@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
 
-from stallbench.collectors.statements import (
+from stallbench.engines.collectors.statements import (
     COUNTING_EXTENSION,
     StatementCounts,
     counts_statements,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stallbench.collectors.slru import read_lookups
+from stallbench.engines.collectors.slru import read_lookups
 from stallbench.engines.ending import statement_to_terminate
 from stallbench.observe.formatting import capitalize_first, format_age, format_count
 from stallbench.observe.postgres.sessions import SessionDetails, read_sessions

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from stallbench.measure import Better
-from stallbench.regression.statistics import ByRound, Difference, find_mean
+from stallbench.verdicts.baseline.statistics import ByRound, Difference, find_mean
 
 RESIDUAL_SHARE = 0.25
 """Share of control's degradation, 0 to 1."""

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from stallbench.base.duration import format_duration
 from stallbench.errors import NotCarriedOutError
-from stallbench.regression.against import BaselineChoice, write_against
 from stallbench.run.capacity import describe_load
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.model import Scenario
@@ -18,6 +17,7 @@ from stallbench.studies.comparison.continuation import plan_continuation, retry_
 from stallbench.studies.comparison.plan import Plan
 from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord, begin_comparison
 from stallbench.studies.study import Runner, Say, SeparateRuns, Study
+from stallbench.verdicts.baseline.against import BaselineChoice, write_against
 
 
 class Comparison(Study[ComparisonRecord, ComparedRun]):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from stallbench.measures import EXECUTIONS_PER_JOB, LOST, RE_EXECUTED, REFUSED
 from stallbench.pipeline.failures import NoTableError
-from stallbench.regression.compared_metric import TIME_TO_SATURATION, ComparedMetric
 from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.regressions import find_regressions
 from stallbench.studies.comparison.report import make_pages
 from stallbench.studies.comparison.results import Results, find_results
 from stallbench.studies.junit import make_run_suite, write_junit
 from stallbench.studies.saturation import find_time_to_saturation_s
+from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION, ComparedMetric
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.duplicates import count_repeated
 

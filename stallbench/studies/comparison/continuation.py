@@ -11,7 +11,6 @@ from dataclasses import replace
 from stallbench.base.validation_issue import show_value
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.regression.comparability import Conditions, find_conditions
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import read_record
 from stallbench.scenario.command import name_of
@@ -19,6 +18,7 @@ from stallbench.scenario.model import Scenario
 from stallbench.studies.comparison.plan import Plan, PlannedRun, make_plan, read_with_libraries
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord, as_planned, describe_variant
 from stallbench.studies.comparison.versions import make_matrix_plan
+from stallbench.verdicts.baseline.comparability import Conditions, find_conditions
 
 _SHOWN = 3
 

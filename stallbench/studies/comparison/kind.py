@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.regression.baseline_file import Baseline
 from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.screen import print_comparison
 from stallbench.studies.kind import Conclusion, StudyKind
 from stallbench.studies.run_baseline import read_run_baseline
+from stallbench.verdicts.baseline.baseline_file import Baseline
 
 
 class ComparisonKind(StudyKind):

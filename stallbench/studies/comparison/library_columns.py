@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
-from stallbench.regression.compared_metric import TIME_TO_SATURATION
 from stallbench.studies.comparison.library_run import BASELINE, LibraryRun
 from stallbench.studies.comparison.record import ComparedRun, ComparisonRecord
+from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION
 from stallbench.verdicts.expectations import format_value
 
 HELD = "longtx"

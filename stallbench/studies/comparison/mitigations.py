@@ -10,7 +10,6 @@ from pathlib import Path
 from stallbench import PROJECT
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import BadInputError
-from stallbench.regression.compared_metric import TIME_TO_SATURATION, ComparedMetric, choose_subjects, judged_subject_of
 from stallbench.report.markdown import format_code
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
@@ -18,6 +17,7 @@ from stallbench.studies.comparison.record import ComparisonRecord, find_comparis
 from stallbench.studies.comparison.report import format_command
 from stallbench.studies.comparison.results import Results, find_results
 from stallbench.studies.comparison.standings import Compared
+from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION, ComparedMetric, choose_subjects, judged_subject_of
 from stallbench.verdicts.expectations import format_value
 
 PAGES = (PROJECT / "docs" / "mitigations.md", PROJECT / "docs" / "mitigations-of-reported-failures.md")

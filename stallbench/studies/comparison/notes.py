@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stallbench.regression.statistics import FEWEST_ROUNDS
 from stallbench.scenario.model import CONTROL
 from stallbench.studies.comparison.formatting import format_difference, format_p
 from stallbench.studies.comparison.record import ComparisonRecord
 from stallbench.studies.comparison.results import Results
+from stallbench.verdicts.baseline.statistics import FEWEST_ROUNDS
 
 
 def find_notes(record: ComparisonRecord, results: Results) -> Iterator[str]:

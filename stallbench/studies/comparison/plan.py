@@ -12,13 +12,13 @@ from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import require_installable
-from stallbench.regression.baseline_file import Baseline
-from stallbench.regression.comparability import require_comparable, with_load_of
-from stallbench.regression.compared_metric import ComparedMetric, choose_subjects, reference_of
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.suggestion import did_you_mean
+from stallbench.verdicts.baseline.baseline_file import Baseline
+from stallbench.verdicts.baseline.comparability import require_comparable, with_load_of
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric, choose_subjects, reference_of
 
 ALL_LIBRARIES = "all"
 """In place of names: every library that can run the scenario."""

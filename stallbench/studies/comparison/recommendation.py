@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from stallbench.regression.compared_metric import ComparedMetric
-from stallbench.regression.statistics import FEWEST_ROUNDS
 from stallbench.studies.comparison.assessment import Assessment
 from stallbench.studies.comparison.standings import Compared
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric
+from stallbench.verdicts.baseline.statistics import FEWEST_ROUNDS
 
 _MOST_COSTS = 2
 

@@ -9,13 +9,19 @@ from typing import Any, Literal
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.libraries import find_library
-from stallbench.regression.compared_metric import ComparedMetric, find_baseline, judged_subject_of, reference_of, subject_of
 from stallbench.run.folder import STUDY, create_folder
 from stallbench.run.record import describe_bench
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.studies.comparison.plan import Load, Plan, PlannedRun
 from stallbench.studies.kind import read_kind
 from stallbench.studies.study import StudyFolder, StudyPart, StudyRecord, StudyRun
+from stallbench.verdicts.baseline.compared_metric import (
+    ComparedMetric,
+    find_baseline,
+    judged_subject_of,
+    reference_of,
+    subject_of,
+)
 
 
 class ComparedScenario(StudyPart):

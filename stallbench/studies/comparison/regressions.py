@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stallbench.regression.against import read_against
-from stallbench.regression.baseline_file import Baseline, BaselineVariant
-from stallbench.regression.change import MetricComparison, ask, choose_compared, find_changes
-from stallbench.regression.comparability import (
+from stallbench.run.record import RunRecord, read_record
+from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
+from stallbench.studies.regressions import as_finding, make_finding
+from stallbench.verdicts.baseline.against import read_against
+from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineVariant
+from stallbench.verdicts.baseline.change import MetricComparison, ask, choose_compared, find_changes
+from stallbench.verdicts.baseline.comparability import (
     describe_minor_differences,
     describe_other_cpus,
     find_machine,
     find_obstacle,
 )
-from stallbench.regression.compared_metric import ComparedMetric
-from stallbench.run.record import RunRecord, read_record
-from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
-from stallbench.studies.regressions import as_finding, make_finding
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric
 from stallbench.verdicts.check import Finding
 
 

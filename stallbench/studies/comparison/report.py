@@ -12,7 +12,6 @@ import pandas as pd
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.measures import MEASURES
-from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.report import open_template
 from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
 from stallbench.run.record import RunRecord, read_record
@@ -33,6 +32,7 @@ from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRec
 from stallbench.studies.comparison.results import Results
 from stallbench.studies.comparison.standings import Standing
 from stallbench.studies.regressions import describe_outcome
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 from stallbench.verdicts.check import RunTables
 
 _CURVES = (("claim_ms", "p95"), ("depth", ""), ("dead_tuples", ""), ("completed", "rate"))

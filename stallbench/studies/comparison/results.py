@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from stallbench.measures import MEASURES
-from stallbench.regression.compared_metric import ComparedMetric
-from stallbench.regression.statistics import ByRound
 from stallbench.scenario.model import CONTROL
 from stallbench.studies.comparison.assessment import Assessment, assess_variants
 from stallbench.studies.comparison.ranking import Agreement, compare_with_published
@@ -15,6 +13,8 @@ from stallbench.studies.comparison.recommendation import recommend
 from stallbench.studies.comparison.record import ComparisonRecord
 from stallbench.studies.comparison.standings import Compared, compare
 from stallbench.studies.comparison.upgrades import Upgrade, describe_upgrades, find_upgrades
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric
+from stallbench.verdicts.baseline.statistics import ByRound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

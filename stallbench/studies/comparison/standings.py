@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from stallbench.regression.compared_metric import ComparedMetric
-from stallbench.regression.statistics import ByRound, Difference, Spread, adjust, find_difference, find_spread
 from stallbench.studies.comparison.ranking import rank
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric
+from stallbench.verdicts.baseline.statistics import ByRound, Difference, Spread, adjust, find_difference, find_spread
 from stallbench.verdicts.expectations import format_value
 
 NEGLIGIBLE_SHARE = 0.01

@@ -11,7 +11,6 @@ from stallbench.base.validation_issue import show_value
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
 from stallbench.queues import find_queue, find_queues
-from stallbench.regression.compared_metric import choose_subjects
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.toml import ScenarioError
@@ -19,6 +18,7 @@ from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_majors, list_packaged_majors
 from stallbench.setup.server_programs import find_servers, require_server
 from stallbench.studies.comparison.plan import Plan, interleave
+from stallbench.verdicts.baseline.compared_metric import choose_subjects
 
 _ENGINES = ("postgres", "mariadb", "mysql")
 """Those of which several versions are in use."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.studies.forecast.capacity import CostModel, find_processor_share
 from stallbench.studies.forecast.observation import Array, Observation
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 
 _DRAWS = 200
 _BLOCK_S = 5

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from stallbench.errors import BadInputError
-from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.studies.forecast.capacity import CostModel, Load, find_capacity
 from stallbench.studies.forecast.cost_model import ClaimLine, Fit, find_interval
 from stallbench.studies.forecast.observation import Observation
 from stallbench.studies.forecast.trajectory import Trajectory, find_trajectory
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 
 HOUR_S = 3600.0
 SLOW_FACTOR = 2.0

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from stallbench.base.duration import format_duration
 from stallbench.console import TABLE_WIDTH, VisibleConsole
-from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.studies.forecast.backtest import Backtest
 from stallbench.studies.forecast.prediction import SLOW_FACTOR, Estimate, Forecast
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 
 
 def print_forecast(forecast: Forecast, console: Console | None = None) -> None:

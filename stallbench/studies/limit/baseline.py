@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.regression.baseline_file import Baseline, BaselineMetric, BaselineVariant
-from stallbench.regression.comparability import find_machine, find_primary
-from stallbench.regression.tolerance import SUSTAINED_RATE
 from stallbench.run.record import RunRecord, read_record
 from stallbench.studies.limit.record import Limit, LimitFolder, LimitRecord
 from stallbench.studies.limit.regression import find_probe_conditions, name_search
+from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineMetric, BaselineVariant
+from stallbench.verdicts.baseline.comparability import find_machine, find_primary
+from stallbench.verdicts.baseline.tolerance import SUSTAINED_RATE
 
 
 def read_limit_baseline(folder: Path) -> Baseline:

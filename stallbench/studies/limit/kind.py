@@ -8,8 +8,6 @@ from pathlib import Path
 
 from junitparser import TestSuite
 
-from stallbench.regression.against import read_against
-from stallbench.regression.baseline_file import Baseline
 from stallbench.report.junit import make_case
 from stallbench.studies.junit import write_junit
 from stallbench.studies.kind import Conclusion, StudyKind
@@ -18,6 +16,8 @@ from stallbench.studies.limit.record import Limit, LimitFolder, LimitRecord
 from stallbench.studies.limit.regression import find_regressions
 from stallbench.studies.limit.screen import PROBE_HEADERS, describe_held_share, describe_limit, list_probe_rows, print_limits
 from stallbench.studies.page import Page, PageTable, write_pages
+from stallbench.verdicts.baseline.against import read_against
+from stallbench.verdicts.baseline.baseline_file import Baseline
 
 
 class LimitKind(StudyKind):

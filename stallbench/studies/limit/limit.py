@@ -10,7 +10,6 @@ from pathlib import Path
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.errors import BadInputError
-from stallbench.regression.against import BaselineChoice, read_against, write_against
 from stallbench.run.folder import RunFolder
 from stallbench.run.view import RunView
 from stallbench.scenario.file import read_scenario
@@ -21,6 +20,7 @@ from stallbench.studies.limit.regression import find_allowed_rate, find_baseline
 from stallbench.studies.limit.slo import Slo
 from stallbench.studies.study import Runner, Say, SeparateRuns, Study
 from stallbench.verdicts import RunTables
+from stallbench.verdicts.baseline.against import BaselineChoice, read_against, write_against
 
 _START_SHARE = 0.5
 """The first rate, as a share of the workers' capacity on a full queue."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stallbench.base.duration import format_duration
-from stallbench.regression.against import BaselineChoice
 from stallbench.run.folder import create_folder
 from stallbench.run.record import describe_bench
 from stallbench.scenario.command import argument_of, list_changes, list_variant
@@ -19,6 +18,7 @@ from stallbench.studies.limit.resources import find_first_exhausted
 from stallbench.studies.limit.search import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.studies.limit.slo import Slo
 from stallbench.studies.study import StudyFolder, StudyRecord, StudyRun
+from stallbench.verdicts.baseline.against import BaselineChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

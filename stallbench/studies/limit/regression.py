@@ -12,9 +12,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from stallbench.regression.baseline_file import Baseline, BaselineVariant
-from stallbench.regression.change import MetricComparison, ask, find_changes
-from stallbench.regression.comparability import (
+from stallbench.run.host_facts import read_host_facts
+from stallbench.run.record import RunRecord, read_record
+from stallbench.scenario.model import CONTROL, Scenario
+from stallbench.studies.limit.probes import Horizon, make_probe_scenario
+from stallbench.studies.limit.record import Limit, LimitPlan
+from stallbench.studies.regressions import as_finding, make_finding
+from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineVariant
+from stallbench.verdicts.baseline.change import MetricComparison, ask, find_changes
+from stallbench.verdicts.baseline.comparability import (
     Conditions,
     describe_minor_differences,
     describe_other_cpus,
@@ -24,14 +30,8 @@ from stallbench.regression.comparability import (
     require_same_conditions,
     require_same_cpus,
 )
-from stallbench.regression.compared_metric import ComparedMetric
-from stallbench.regression.tolerance import SUSTAINED_RATE
-from stallbench.run.host_facts import read_host_facts
-from stallbench.run.record import RunRecord, read_record
-from stallbench.scenario.model import CONTROL, Scenario
-from stallbench.studies.limit.probes import Horizon, make_probe_scenario
-from stallbench.studies.limit.record import Limit, LimitPlan
-from stallbench.studies.regressions import as_finding, make_finding
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric
+from stallbench.verdicts.baseline.tolerance import SUSTAINED_RATE
 from stallbench.verdicts.check import Finding
 
 SUBJECT = ComparedMetric(metric=SUSTAINED_RATE, better="higher", role="ranked")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.regression.baseline_file import Baseline, BaselineMetric, BaselineVariant
-from stallbench.regression.comparability import find_machine, find_primary
 from stallbench.studies.soak.conclusion import find_drifts
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.regression import find_cycle_record, find_drift_percent, find_last, find_soak_conditions, name_soak
+from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineMetric, BaselineVariant
+from stallbench.verdicts.baseline.comparability import find_machine, find_primary
 
 
 def read_soak_baseline(path: Path) -> Baseline:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.regression.against import BaselineChoice, write_against
-from stallbench.regression.comparability import with_load_of
 from stallbench.run.capacity import with_measured_load
 from stallbench.run.folder import find_soak_folder, require_own
 from stallbench.scenario.file import read_scenario
@@ -25,6 +23,8 @@ from stallbench.studies.soak.record import SoakRecord
 from stallbench.studies.soak.regression import name_soak, require_comparable_soak
 from stallbench.studies.soak.screen import SoakView
 from stallbench.studies.soak.soak import Soak, begin, resume
+from stallbench.verdicts.baseline.against import BaselineChoice, write_against
+from stallbench.verdicts.baseline.comparability import with_load_of
 from stallbench.visible_text import say
 
 _KEEP = 3

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from stallbench.regression.statistics import CONFIDENCE_LEVEL, adjust_with_holm, is_significant, leaves_out_zero
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL, adjust_with_holm, is_significant, leaves_out_zero
 
 FEWEST_CYCLES = 8
 """For a confidence interval; with fewer, chance alone often puts all of them in order."""

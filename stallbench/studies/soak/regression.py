@@ -12,10 +12,17 @@ from dataclasses import replace
 
 from stallbench.measure import Better
 from stallbench.measures import has_direction, measure_of
-from stallbench.regression.against import BaselineChoice, read_against
-from stallbench.regression.baseline_file import Baseline
-from stallbench.regression.change import MetricComparison, ask, find_changes
-from stallbench.regression.comparability import (
+from stallbench.run.host_facts import read_host_facts
+from stallbench.run.record import RunRecord, read_record
+from stallbench.scenario.model import CONTROL, Scenario
+from stallbench.studies.regressions import as_finding, make_finding
+from stallbench.studies.soak.drift import FEWEST_CYCLES, Drift
+from stallbench.studies.soak.folder import SoakFolder
+from stallbench.studies.soak.record import SoakRecord
+from stallbench.verdicts.baseline.against import BaselineChoice, read_against
+from stallbench.verdicts.baseline.baseline_file import Baseline
+from stallbench.verdicts.baseline.change import MetricComparison, ask, find_changes
+from stallbench.verdicts.baseline.comparability import (
     Conditions,
     describe_minor_differences,
     describe_other_cpus,
@@ -25,15 +32,8 @@ from stallbench.regression.comparability import (
     require_same_conditions,
     require_same_cpus,
 )
-from stallbench.regression.compared_metric import ComparedMetric
-from stallbench.regression.tolerance import DRIFT, Allowance, Tolerance
-from stallbench.run.host_facts import read_host_facts
-from stallbench.run.record import RunRecord, read_record
-from stallbench.scenario.model import CONTROL, Scenario
-from stallbench.studies.regressions import as_finding, make_finding
-from stallbench.studies.soak.drift import FEWEST_CYCLES, Drift
-from stallbench.studies.soak.folder import SoakFolder
-from stallbench.studies.soak.record import SoakRecord
+from stallbench.verdicts.baseline.compared_metric import ComparedMetric
+from stallbench.verdicts.baseline.tolerance import DRIFT, Allowance, Tolerance
 from stallbench.verdicts.check import Finding
 
 LAST_CYCLES = 3

@@ -9,7 +9,6 @@ from typing import TypedDict
 
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.report import open_template
 from stallbench.report.charts import PhaseBand, as_script_data
 from stallbench.run.record import RunRecord, read_record
@@ -20,6 +19,7 @@ from stallbench.studies.soak.drift import FEWEST_CYCLES, Drift
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.plan import format_command
 from stallbench.studies.soak.record import SoakRecord
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 from stallbench.verdicts.check import Finding
 from stallbench.verdicts.expectations import format_value
 

@@ -12,7 +12,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.console import TABLE_WIDTH, VisibleConsole
-from stallbench.regression.statistics import CONFIDENCE_LEVEL
 from stallbench.report.terminal import format_result
 from stallbench.run.live_figures import LiveFigures
 from stallbench.run.view import RunView
@@ -20,6 +19,7 @@ from stallbench.studies.regressions import print_regressions
 from stallbench.studies.soak.drift import Drift
 from stallbench.studies.soak.record import SoakRecord
 from stallbench.studies.soak.report import describe_adjustment, describe_outcome, find_notes, format_drift
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 from stallbench.verdicts.check import Finding
 from stallbench.visible_text import say
 

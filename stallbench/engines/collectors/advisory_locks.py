@@ -1,0 +1,38 @@
+"""How many advisory locks does one session hold? A queue that claims with them holds a few; a queue that leaks them holds more and more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stallbench.engines.collectors.collector import POSTGRES, ServerCollector, samples_of
+from stallbench.engines.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.engines.postgres import Connection
+from stallbench.queues import find_queue
+from stallbench.records.samples import Sample
+
+_MOST = """
+SELECT coalesce(pg_catalog.max(locks), 0)
+FROM (SELECT pg_catalog.count(*) AS locks FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND granted GROUP BY pid) AS held
+"""
+
+
+class AdvisoryLocksCollector(ServerCollector):
+    """Samples only queues that declare advisory locks: reading pg_locks blocks the lock manager for a moment."""
+
+    name = "advisory_locks"
+    is_of_servers = False
+    engines = POSTGRES
+    roles = ("primary",)
+
+    def __init__(self, document: CollectorsDocument) -> None:
+        """Read whether the queue declares advisory locks."""
+        super().__init__(document)
+        queue = find_queue(document.queue.kind)
+        self._is_asked = queue.count_advisory_locks(queue.options_type.model_validate(document.queue.options)) > 0
+
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield the number of the session that holds the most."""
+        if self._is_asked:
+            row = connection.execute(_MOST).fetchone()
+            assert row is not None
+            yield from samples_of(server.name, "server", {"advisory_locks": row[0]})

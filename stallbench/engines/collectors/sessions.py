@@ -1,0 +1,36 @@
+"""How many connections are there, what state are they in, and how many does the server allow?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stallbench.engines.collectors.collector import POSTGRES, ServerCollector
+from stallbench.engines.collectors.connections import APPLICATION_PREFIX
+from stallbench.engines.collectors.document import WatchedServer
+from stallbench.engines.postgres import Connection
+from stallbench.records.samples import Sample
+
+_SESSIONS = f"""
+SELECT NULL, pg_catalog.current_setting('max_connections')::bigint
+UNION ALL
+SELECT coalesce(state, 'starting'), pg_catalog.count(*)
+FROM pg_catalog.pg_stat_activity
+WHERE backend_type = 'client backend' AND NOT pg_catalog.starts_with(application_name, '{APPLICATION_PREFIX}')
+GROUP BY 1
+"""
+
+
+class SessionsCollector(ServerCollector):
+    """Counts client backends by their state; the collectors' own are left out."""
+
+    name = "sessions"
+    engines = POSTGRES
+    roles = ("primary", "replica")
+
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield a count for each state with a session, and ``max_connections``."""
+        counts: dict[str | None, int] = dict(connection.execute(_SESSIONS).fetchall())
+        limit = counts.pop(None)
+        for state, sessions in counts.items():
+            yield Sample(server.name, f"session:{state}", "sessions", sessions)
+        yield Sample(server.name, "server", "max_connections", limit)

@@ -1,0 +1,31 @@
+"""What are the active backends waiting for: a lock, the disk, the client, or the processor alone?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stallbench.engines.collectors.collector import POSTGRES, ServerCollector
+from stallbench.engines.collectors.connections import APPLICATION_PREFIX
+from stallbench.engines.collectors.document import WatchedServer
+from stallbench.engines.postgres import Connection
+from stallbench.records.samples import Sample
+
+_WAITS = f"""
+SELECT coalesce(wait_event_type || ':' || wait_event, 'CPU'), pg_catalog.count(*)
+FROM pg_catalog.pg_stat_activity
+WHERE state = 'active' AND backend_type = 'client backend' AND NOT pg_catalog.starts_with(application_name, '{APPLICATION_PREFIX}')
+GROUP BY 1
+"""
+
+
+class WaitsCollector(ServerCollector):
+    """Counts active client backends by what they wait for; the collectors' own are left out, `own_cost` has them."""
+
+    name = "waits"
+    engines = POSTGRES
+    roles = ("primary", "replica")
+
+    def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
+        """Yield a count for each wait event with a backend; ``CPU`` stands for no wait."""
+        for event, backends in connection.execute(_WAITS).fetchall():
+            yield Sample(server.name, f"wait:{event}", "backends", backends)
