@@ -249,7 +249,7 @@ def in_fours(times: list[int]) -> Iterator[tuple[int, int]]:
     [
         # PostgreSQL 15 and later, as src/backend/access/heap/vacuumlazy.c writes it.
         [
-            'automatic vacuum of table "stallbench.public.que_jobs": index scans: 0',
+            '2026-01-01 [1] LOG:  automatic vacuum of table "stallbench.public.que_jobs": index scans: 0',
             "\tpages: 0 removed, 447 remain, 447 scanned (100.00% of total)",
             "\ttuples: 17 removed, 20062 remain, 20061 are dead but not yet removable",
             "\tremovable cutoff: 771, which was 40130 XIDs old when operation ended",
@@ -275,7 +275,7 @@ def test_while_the_log_is_replaced_the_server_s_own_counts_of_vacuums_are_sample
     log = tmp_path / "server.log"
     watched = document.model_copy(update={"servers": (primary.model_copy(update={"log": log}),)})
     with closing(find_collectors()["vacuum"](watched)) as collector:
-        line = f'automatic vacuum of table "{primary.endpoint.database}.public.que_jobs": index scans: 0\n'
+        line = f'2026-01-01 [1] LOG:  automatic vacuum of table "{primary.endpoint.database}.public.que_jobs": index scans: 0\n'
         log.write_text(line + "\ttuples: 17 removed, 3 remain, 2 are dead but not yet removable\n")
         found = {sample.metric: sample.value for sample in collector.sample()}
         assert (found["removed_tuples"], found["not_removable_tuples"]) == (17, 2)
