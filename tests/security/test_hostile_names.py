@@ -40,6 +40,7 @@ class UnguardedSession:
     is_pooled = False
     name = "primary"
     spent_s = 0.0
+    rolled_back = 0
 
     def __init__(self, connection: Connection, endpoint: Endpoint) -> None:
         self.connection = connection

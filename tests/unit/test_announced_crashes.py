@@ -40,7 +40,7 @@ def context(tmp_path: Path) -> Any:
     for what in ("killed", "stopped"):
         (folder.job_faults / f"{FAULT}.worker-1.{what}").touch()
     worker = Worker()
-    return SimpleNamespace(seed=1, folder=folder, load=SimpleNamespace(named=lambda _: [worker]))
+    return SimpleNamespace(seed=1, job_faults=folder.job_faults, load=SimpleNamespace(named=lambda _: [worker]))
 
 
 def test_one_that_is_stopped_later_would_never_be_resumed(context: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -274,7 +274,7 @@ PROGRAMS: dict[str, Callable[[Sequence[str], set[str]], None]] = {
     "make": check_make,
     "nohup": check_nohup,
     **dict.fromkeys(("pip", "pytest", "kubectl"), check_files),
-    **dict.fromkeys(("apt-get", "chmod", "mkdir", "mvn", "python3", "sleep", "tar", "unzip"), of_the_system),
+    **dict.fromkeys(("apt-get", "chmod", "jq", "mkdir", "mvn", "python3", "sleep", "tar", "unzip"), of_the_system),
 }
 CHECKS: dict[str, Callable[[Block, Path], None]] = {
     "sh": check_sh,

@@ -13,7 +13,7 @@ from stallbench.run.folder import RunFolder
 
 def make_context(folder: Path, seed: int) -> Any:
     workers = [SimpleNamespace(name=f"worker-{number}") for number in range(1, 101)]
-    return SimpleNamespace(seed=seed, folder=RunFolder(folder), load=SimpleNamespace(named=lambda _: workers))
+    return SimpleNamespace(seed=seed, job_faults=RunFolder(folder).job_faults, load=SimpleNamespace(named=lambda _: workers))
 
 
 def draw_seed(context: Any, name: str = "crash_point-1") -> int:

@@ -22,7 +22,7 @@ def keep_signal_handler() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("command", "where"),
     [
-        (["torture", "skip_locked"], "stallbench.studies.torture.torture.plan_torture"),
+        (["torture", "skip_locked"], "stallbench.studies.torture.plan.plan_torture"),
         (["libraries", "setup", "river"], "stallbench.libraries.find_library"),
     ],
     ids=["torture", "a command of a group"],

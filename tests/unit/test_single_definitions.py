@@ -33,7 +33,7 @@ NOT_ABOUT_NANOSECONDS = {
         (r'"library:"', "stallbench/discovery.py"),
         (r"(LEVEL|CONFIDENCE)\w* = 0?\.\d", "stallbench/verdicts/baseline/statistics.py"),
         (r'"fail", "unknown", "pass"', "stallbench/verdicts/check.py"),
-        (r'"pass": "green"', "stallbench/run/view.py"),
+        (r'"pass": "green"', "stallbench/report/terminal.py"),
         (r'Literal\["higher", "lower"\]', "stallbench/measure.py"),
         (r"str\.maketrans\(\{", "stallbench/records/lines.py"),
         (r"= 1 << 62", "stallbench/records/nanoseconds.py"),
@@ -49,7 +49,7 @@ NOT_ABOUT_NANOSECONDS = {
         (r"WORTH_RECORDING_S = ", "stallbench/engines/collectors/holders.py"),
         (r"\b_?(BRIEF|LONG|VERY_LONG)_S = ", "stallbench/observe/thresholds.py"),
         (r"\bROLE_\w+_S = |_READY_S = 30", "stallbench/processes/process.py"),
-        (r"_WIDTH = 120", "stallbench/run/view.py"),
+        (r"_WIDTH = 120", "stallbench/console.py"),
         (r'evidence(\.get\(|\[)"(killed|paused|jobs|at_once|rate|ended_by_deadlock)"', "stallbench/records/injections.py"),
     ],
 )
