@@ -155,7 +155,7 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
     if safety.lost.count:
         parts.append(f"{_count(safety.lost)} lost.")
     if safety.repeated.count:
-        parts.append(f"{_count(safety.repeated)} executed again without a reason.")
+        parts.append(f"{_count(safety.repeated)} executed again with no failure that explains it.")
     if safety.stranded.count:
         parts.append(f"{_count(safety.stranded)} stranded with a worker that had died.")
     if not parts and not safety.unknown:
@@ -171,7 +171,7 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
         )
     elif safety.re_executed:
         promise = str(record.queue.promise).replace("_", " ")
-        parts.append(f"{safety.re_executed:,} executed again, as {promise} allows.")
+        parts.append(f"{safety.re_executed:,} executed again after a failure, which {promise} delivery permits.")
     if safety.awaiting.count and "stranded" not in safety.unknown:
         after = f"{format_duration(safety.rescue_s)} after its claim" if safety.rescue_s else "when its worker's connection ends"
         parts.append(
@@ -223,11 +223,15 @@ def _show(value: float | None, form: Callable[[float], str]) -> str:
 
 
 def find_ending(record: RunRecord, verdict: Verdict) -> Ending | None:
-    """Return who held the horizon in the worst phase and what ends it; none if nobody did, or if the queue was not affected."""
+    """Return which longrunner of the worst phase held the horizon and what ends it; none if none did, or if the queue was not affected.
+
+    Another session that held it in a phase with a fault may be an effect of that fault: the attribution names it, and blames nobody.
+    """
     worst = verdict.outcome.worst if verdict.outcome else None
     if worst is None or worst.effect in ("unaffected", "unknown"):
         return None
-    stay = next((one for one in verdict.attribution.holders if one.from_s < worst.to_s and one.to_s > worst.from_s), None)
+    held = [one for one in verdict.attribution.holders if one.from_s < worst.to_s and one.to_s > worst.from_s]
+    stay = next((one for one in held if one.name in worst.injections), None)
     if stay is None:
         return None
     statement = statement_to_end(record.scenario.database.engine, stay.kind, stay.key)

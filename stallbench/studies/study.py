@@ -76,9 +76,9 @@ class StudyRecord(StudyPart):
     """The findings against the baseline; empty before the study has ended, and without a baseline."""
 
     @property
+    @abstractmethod
     def verdict(self) -> Literal["pass", "fail", "unknown"]:
         """What the runs of a completed study show."""
-        raise NotImplementedError
 
     @property
     def is_lacking(self) -> bool:

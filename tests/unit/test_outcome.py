@@ -318,3 +318,12 @@ def test_the_page_has_the_outcome_in_figures_and_folds_what_does_not_apply(tmp_p
     assert '<span class="badge small info">' in folded
     assert '<span class="badge small info">' not in page[: page.index("that do not apply to this run")]
     assert "<th>" not in page, "each header cell says whether it is of a column or of a row"
+
+
+def test_a_holder_that_nobody_injected_is_not_blamed(tmp_path: Path) -> None:
+    """A worker whose connection a fault has cut holds the horizon as an effect of it."""
+    row = ["primary", "77:1", "backend", 77, "worker-1", "idle in transaction", "", False, 25.0, 55.0, 30.0, 900, 30.0, None]
+    run = make_disturbed(tmp_path, latency_ms=lambda _: 900.0, holders=pd.DataFrame([row], columns=EMPTY["holders"]))
+    verdict = judge(run)
+    assert verdict.attribution.holders
+    assert find_ending(run.record, verdict) is None

@@ -95,8 +95,8 @@ def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> No
     suite = ET.parse(tmp_path / "junit.xml").getroot()
     failures = [failure.get("message") for failure in suite.iter("failure")]
     assert failures == [
-        "No fault was injected. 1 job (7) executed again without a reason. Nothing lost. Failed: 1 jobs were executed or completed more than once "
-        "(1 re-executions), 1 of them without a reason that the promise allows.",
+        "No fault was injected. 1 job (7) executed again with no failure that explains it. Nothing lost. Failed: 1 jobs were executed or completed "
+        "more than once (1 re-executions), 1 of them without a reason that the promise allows.",
         "1 jobs were executed or completed more than once (1 re-executions), 1 of them without a reason that the promise allows",
     ]
 
