@@ -31,12 +31,9 @@ from stallbench.processes.reaper import (
     remove_scratch,
     run_cleanup_journal,
 )
-from stallbench.run.folder import SOAK, STUDY
+from stallbench.run.folder import EARLIER_STUDIES, STUDY
 from stallbench.run.record import BenchRecord, parse_record
 from stallbench.studies.kind import parse_kind
-from stallbench.studies.soak.folder import parse_record_file
-from stallbench.studies.soak.record import FORMAT as SOAK_FORMAT
-from stallbench.studies.soak.record import SoakRecord
 from stallbench.studies.study import parse_study
 
 _NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
@@ -55,10 +52,25 @@ class _Owner(BaseModel):
     process_started_s: float
 
 
+class _EarlierStudy(BaseModel):
+    """What the records of studies that earlier versions wrote have in common, except for those of tortures, which do not have even this."""
+
+    format: int
+    status: str
+    bench: BenchRecord
+
+
+def _parse_earlier(text: str, where: str) -> _EarlierStudy:
+    try:
+        return _EarlierStudy.model_validate_json(text)
+    except ValidationError as error:
+        raise BadInputError(f"{where}: not a study's record: {error.errors()[0]['msg']}") from None
+
+
 _PARSERS: Mapping[str, Callable[[str, str], BenchRecord]] = {
     "run.json": lambda text, where: parse_record(text, where).bench,
-    STUDY: lambda text, where: parse_study(text, where, parse_kind(text, where).model).bench,
-    SOAK: lambda text, where: parse_record_file(text, where, SoakRecord, "soak", SOAK_FORMAT).bench,
+    STUDY: lambda text, where: parse_study(text, where, parse_kind(text, where).folder.model).bench,
+    **{file: lambda text, where: _parse_earlier(text, where).bench for file in EARLIER_STUDIES if file != "torture.json"},
 }
 """By file name, what reads a record and returns the process that wrote it; each raises `BadInputError` if the file is no such record."""
 

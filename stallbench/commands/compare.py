@@ -136,8 +136,8 @@ def compare(
     )
     if compared:
         plan = plan.comparable_with(compared.baseline)
-    folder = carry_out_runs(plan, runs, say=print, compared=compared).path
-    conclude_study_and_exit(folder)
+    folder, record = carry_out_runs(plan, runs, say=print, compared=compared)
+    conclude_study_and_exit(folder.path, record)
 
 
 def _read_load(text: str) -> Load:
@@ -154,8 +154,7 @@ def _continue_and_exit(name: str, rounds: int, runs: Path) -> NoReturn:
     from stallbench.studies.comparison.record import ComparisonFolder
 
     folder = find_study_to_continue(name, KIND, runs)
-    continue_runs(ComparisonFolder(folder), rounds, say=print)
-    conclude_study_and_exit(folder)
+    conclude_study_and_exit(folder, continue_runs(ComparisonFolder(folder), rounds, say=print))
 
 
 def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:

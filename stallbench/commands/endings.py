@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from stallbench.pipeline.process import KeptPipeline
     from stallbench.run.view import RunView
+    from stallbench.studies.study import StudyRecord
 
 
 def conclude_and_exit(
@@ -117,26 +118,25 @@ def move_run(folder: Path, runs: UPath) -> bool:
     return True
 
 
-def conclude_study_and_exit(path: Path) -> NoReturn:
-    """Make the results and pages of the study in a folder, print the results, and exit with its code."""
+def conclude_study_and_exit(path: Path, record: StudyRecord | None = None) -> NoReturn:
+    """Make the results and pages of the study in a folder, print the results, and exit with its code.
+
+    ``record``: of a study that has just ended. If the disk is full, the results are printed all the same, and the code is that of `NotCarriedOutError`.
+    """
     from stallbench.studies.kind import read_kind
 
-    conclusion = read_kind(path).conclude(path)
+    conclusion = read_kind(path).conclude(path, record)
+    why_unwritten = ""
+    try:
+        conclusion.write()
+    except OSError as error:
+        why_unwritten = error.strerror or str(error)
     conclusion.show(shorten(path / "report.html"))
+    if why_unwritten:
+        command = format_shell_command(["stallbench", "report", shorten(path)])
+        say(f"{shorten(path)}: the report could not be written: {why_unwritten}; write it later by: {command}", to=sys.stderr)
+        sys.exit(NotCarriedOutError.exit_code)
     sys.exit(conclusion.record.exit_code)
-
-
-def conclude_soak_and_exit(path: Path) -> NoReturn:
-    """Make the report of a soak, print the drifts, and exit with its code, or with that of a failed verdict against its baseline."""
-    from stallbench.studies.regressions import describe_outcome
-    from stallbench.studies.soak.conclusion import conclude_soak
-    from stallbench.studies.soak.folder import SoakFolder
-    from stallbench.studies.soak.screen import print_soak
-
-    record, drifts, regressions, is_running = conclude_soak(SoakFolder(path))
-    print_soak(record, drifts, shorten(path / "report.html"), regressions, is_running=is_running)
-    is_worse = record.exit_code == EXIT_PASS and describe_outcome(regressions) in ("fail", "unknown")
-    sys.exit(EXIT_FAIL if is_worse else record.exit_code)
 
 
 def require_clone(page: str) -> None:

@@ -132,8 +132,7 @@ def limit(
         given |= {} if confirm else {"--no-confirm": True}
         require_no_options("--continue takes the settings of the earlier search, except for --within", given)
         folder = LimitFolder(find_study_to_continue(continue_, KIND, runs))
-        continue_search(folder, within_s, print)
-        conclude_study_and_exit(folder.path)
+        conclude_study_and_exit(folder.path, continue_search(folder, within_s, print))
     if scenario is None:
         raise BadInputError("limit needs a SCENARIO, like longtx; only --continue works without one")
     plan = plan_limit(
@@ -149,8 +148,8 @@ def limit(
         start_rate=start,
         against=find_against(against, tolerance, runs),
     )
-    folder, _ = find_limits(plan, runs, print)
-    conclude_study_and_exit(folder.path)
+    folder, record = find_limits(plan, runs, print)
+    conclude_study_and_exit(folder.path, record)
 
 
 def _read_duration_s(option: str, text: str, *, least_s: float) -> float:

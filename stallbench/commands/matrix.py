@@ -62,5 +62,5 @@ def matrix(
     plan = make_matrix_plan(scenario, versions=versions, variant=variant, rounds=repeat, seed=seed, overrides=set_ or [])
     if compared:
         plan = plan.comparable_with(compared.baseline)
-    folder = carry_out_runs(plan, runs, say=print, compared=compared).path
-    conclude_study_and_exit(folder)
+    folder, record = carry_out_runs(plan, runs, say=print, compared=compared)
+    conclude_study_and_exit(folder.path, record)

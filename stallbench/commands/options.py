@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -179,7 +179,7 @@ def _find_baseline(name: str, runs: Path) -> Baseline:
     return find_baseline(name, runs)
 
 
-def find_study_to_continue(name: str, kind: StudyKind, runs: Path) -> Path:
+def find_study_to_continue(name: str, kind: StudyKind[Any], runs: Path) -> Path:
     """Return the folder of the study that ``--continue`` names; raises `BadInputError` if there is none, or one of another kind."""
     from stallbench.studies.kind import read_kind
 

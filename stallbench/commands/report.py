@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stallbench.base.storage.address import AnyPath, is_address
-from stallbench.commands.endings import conclude_and_exit, conclude_soak_and_exit, conclude_study_and_exit, shorten
+from stallbench.commands.endings import conclude_and_exit, conclude_study_and_exit, shorten
 from stallbench.commands.extra import describe_missing_extra, has_bench
 from stallbench.commands.options import (
     AgainstOption,
@@ -20,7 +20,7 @@ from stallbench.commands.options import (
 )
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
-from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_soak_folder, find_study_folder, require_own
+from stallbench.run.folder import RUNS, find_run_at, find_run_folder, find_study_folder, require_own
 from stallbench.visible_text import say
 
 if TYPE_CHECKING:
@@ -67,10 +67,6 @@ def report(
         at = find_run_at(run)
         _note(at, compared)
         conclude_and_exit(at, spark)
-    if (soaked := find_soak_folder(run, runs)) is not None:
-        require_own(soaked)
-        _note(soaked, compared)
-        conclude_soak_and_exit(soaked)
     if (study := find_study_folder(run, runs)) is not None:
         if compared:
             _require_comparable(study)
@@ -85,9 +81,7 @@ def report(
 
 def _name_page(run: str, runs: Path, *, is_made_anew: bool) -> None:
     """Say where the page is that was made before; raises `NotCarriedOutError` if there is none, or a new one is asked for (``is_made_anew``)."""
-    found = (
-        None if is_made_anew else find_soak_folder(run, runs) or find_study_folder(run, runs) or find_run_folder(run, runs).path
-    )
+    found = None if is_made_anew else find_study_folder(run, runs) or find_run_folder(run, runs).path
     page = found / "report.html" if found else None
     if page is None or not page.is_file():
         raise NotCarriedOutError(describe_missing_extra("stallbench report"))

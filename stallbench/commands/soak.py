@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import signal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stallbench.commands.endings import conclude_soak_and_exit
+from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.commands.options import (
     AgainstOption,
     AllowServerChangesOption,
+    ContinueOption,
     DatabaseOption,
     DsnOption,
     RunsOption,
@@ -18,8 +20,17 @@ from stallbench.commands.options import (
     ToxiproxyOption,
     VariantOption,
     find_against,
+    find_study_to_continue,
+    require_no_options,
 )
+from stallbench.errors import BadInputError
 from stallbench.run.folder import RUNS
+
+if TYPE_CHECKING:
+    from stallbench.engines.database import Database
+    from stallbench.servers.addresses import ExternalServers
+
+_KEEP = 3
 
 
 def soak(
@@ -28,10 +39,6 @@ def soak(
         typer.Argument(metavar="SCENARIO", help="A name from `stallbench list`, or a path. Leave it out with --continue."),
     ] = None,
     for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="The duration of the soak, like 8h.")] = None,
-    resume: Annotated[
-        str | None,
-        typer.Option("--continue", "--resume", metavar="SOAK", help="Continue an interrupted soak: its folder, or its name."),
-    ] = None,
     variant: VariantOption = None,
     set_: SetOption = None,
     keep: Annotated[
@@ -50,6 +57,7 @@ def soak(
     allow_server_changes: AllowServerChangesOption = False,
     against: AgainstOption = None,
     tolerance: ToleranceOption = None,
+    continue_: ContinueOption = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Repeat a scenario for hours on the same servers, judge each cycle, and report what drifts.
@@ -68,21 +76,36 @@ def soak(
         stallbench soak longtx --for 8h --against soak.json
         stallbench soak --continue 20261120T220000Z-soak-longtx
     """
-    from stallbench.studies.soak.command import begin_or_resume, carry_out
+    from stallbench.servers.addresses import read_external_servers
+    from stallbench.studies.soak.folder import SoakFolder
+    from stallbench.studies.soak.kind import KIND
+    from stallbench.studies.soak.plan import plan_soak
+    from stallbench.studies.soak.soak import carry_out_soak, continue_soak
 
-    begun = begin_or_resume(
+    # Ignored here and by every process that is started from here, so that the soak continues when the terminal is closed.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def find_servers(wanted: Database) -> ExternalServers | None:
+        return read_external_servers(
+            dsn or [], database=database, toxiproxy=toxiproxy, may_change_servers=allow_server_changes, wanted=wanted
+        )
+
+    if continue_ is not None:
+        given = {"SCENARIO": scenario, "--for": for_, "--variant": variant, "--set": set_ or None}
+        given |= {"--against": against, "--tolerance": tolerance or None}
+        require_no_options("--continue continues a soak as it was begun", given)
+        folder = SoakFolder(find_study_to_continue(continue_, KIND, runs))
+        conclude_study_and_exit(folder.path, continue_soak(folder, keep, find_servers))
+    if scenario is None or for_ is None:
+        raise BadInputError("soak needs a SCENARIO and how long, like: stallbench soak longtx --for 8h; or --continue SOAK")
+    plan = plan_soak(
         scenario,
-        for_=for_,
-        resume_=resume,
+        for_,
         variant=variant,
         overrides=set_ or [],
-        keep=keep,
-        dsn=dsn or [],
-        database=database,
-        toxiproxy=toxiproxy,
-        may_change_servers=allow_server_changes,
+        keep=_KEEP if keep is None else keep,
+        find_servers=find_servers,
         against=find_against(against, tolerance, runs),
-        runs=runs,
     )
-    carry_out(begun)
-    conclude_soak_and_exit(begun.folder.path)
+    folder, record = carry_out_soak(plan, runs)
+    conclude_study_and_exit(folder.path, record)

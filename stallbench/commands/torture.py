@@ -67,8 +67,8 @@ def torture(
         require_no_options("--continue takes the settings of the earlier torture", given)
         folder = TortureFolder(find_study_to_continue(continue_, KIND, runs))
         with RunView() as view:
-            continue_torture(folder, view)
-        conclude_study_and_exit(folder.path)
+            record = continue_torture(folder, view)
+        conclude_study_and_exit(folder.path, record)
     if queue is None:
         raise BadInputError("torture needs a QUEUE, like status_column; only --continue works without one")
     chosen = next((each for each in ACTIONS if each == action), None)
@@ -78,5 +78,5 @@ def torture(
     plan = plan_torture(queue, seed=seed, overrides=set_ or [], points=point or [], action=chosen)
     with RunView() as view:
         view.say(f"{plan.kind} on {plan.engine}: {len(plan.trials)} trials in {len(plan.runs)} runs, seed {plan.seed}")
-        folder, _ = carry_out_torture(plan, runs, view)
-    conclude_study_and_exit(folder.path)
+        folder, record = carry_out_torture(plan, runs, view)
+    conclude_study_and_exit(folder.path, record)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BLOCK_BYTES = 16 * 1024**2
+_LAST_LINE_BYTES = 64
+"""More than the last line of a final snapshot has."""
 TORN_NAMED = 5
 """Of so many torn lines of a file, the first ones, the number is kept."""
 _WORD = pa.dictionary(pa.int32(), pa.string())
@@ -128,6 +130,12 @@ def read_claimed(path: AnyPath) -> set[int]:
     """Return the ids of the claimed jobs of a final snapshot."""
     lines = read_table(path, FINAL_SNAPSHOT)
     return {int(key) for key in lines.filter(pc.equal(lines["word"], CLAIMED))["key"].to_pylist()}
+
+
+def read_held_count(path: AnyPath) -> int:
+    """Return the number of jobs that the last line of a final snapshot says."""
+    (last,) = read_table(path, FINAL_SNAPSHOT, tail_bytes=_LAST_LINE_BYTES)["word"].to_pylist()[-1:]
+    return int(last)
 
 
 def read_numbers(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -28,10 +28,13 @@ RUNS = _RUNS if IS_WHEEL else PROJECT / _RUNS
 _LATEST = "latest"
 STUDY = "study.json"
 """The file that identifies the folder of a study, as ``run.json`` identifies that of a run."""
-_EARLIER = {"comparison.json": "comparison", "torture.json": "torture", "limit.json": "search for a limit"}
+EARLIER_STUDIES = {
+    "comparison.json": "comparison",
+    "torture.json": "torture",
+    "limit.json": "search for a limit",
+    "soak.json": "soak",
+}
 """The records of studies that earlier versions wrote, and of what."""
-SOAK = "soak.json"
-"""The file that identifies the folder of a soak."""
 SOAK_LINKS = ("current", ".current")
 """Links in the folder of a soak, which only the processes of its running cycle follow, after the bench has made the first of them anew from the second."""
 GROUP_WRITES = 0o3770
@@ -193,30 +196,19 @@ def remove_run_folder(path: Path) -> None:
 def find_study_folder(name: str, runs: Path) -> Path | None:
     """Return the folder of a study, a path or a name below ``runs``; None if there is none of that name.
 
-    Raises `BadInputError` if an earlier version of the bench wrote it.
+    Raises `BadInputError` if an earlier version of the bench wrote it, `UntrustedError` as `find_run_folder` does.
     """
     for candidate in (Path(name), runs / name):
-        older = next((file for file in _EARLIER if (candidate / file).is_file()), None)
+        older = next((file for file in EARLIER_STUDIES if (candidate / file).is_file()), None)
         if older is not None and not (candidate / STUDY).is_file():
             raise BadInputError(
-                f"{candidate}: is a {_EARLIER[older]} of an earlier version of stallbench, which wrote {older}; "
+                f"{candidate}: is a {EARLIER_STUDIES[older]} of an earlier version of stallbench, which wrote {older}; "
                 f"this version reads {STUDY}: repeat the study, or read it with the version that wrote it"
             )
-    return _find_folder_with(STUDY, name, runs)
-
-
-def find_soak_folder(name: str, runs: Path) -> Path | None:
-    """Return the folder of a soak, a path or a name below ``runs``; None if there is none of that name."""
-    return _find_folder_with(SOAK, name, runs)
-
-
-def _find_folder_with(file: str, name: str, runs: Path) -> Path | None:
-    """Return the folder of that name that contains ``file``; none if there is none. Raises `UntrustedError` as `find_run_folder` does."""
-    for candidate in (Path(name), runs / name):
-        if (candidate / file).is_file():
+        if (candidate / STUDY).is_file():
             require_trusted_link(candidate)
             folder = candidate.resolve()
-            require_plain(folder, ignored=[folder / link for link in SOAK_LINKS] if file == SOAK else [])
+            require_plain(folder, ignored=[folder / link for link in SOAK_LINKS])
             return folder
     return None
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import stallbench
 from stallbench.errors import BadInputError
-from stallbench.run.folder import find_run_folder, find_soak_folder, find_study_folder
+from stallbench.run.folder import find_run_folder, find_study_folder
 from stallbench.shell_command import format_shell_command
 from stallbench.studies.kind import read_kind
 from stallbench.studies.run_baseline import read_run_baseline
-from stallbench.studies.soak.baseline import read_soak_baseline
 from stallbench.verdicts.baseline.baseline_file import (
     Baseline,
     BaselineMachine,
@@ -66,9 +65,6 @@ def collect_baseline(names: Sequence[str], runs: Path) -> Baseline:
 def _read_sources(name: str, runs: Path) -> Iterator[_Source]:
     if Path(name).is_file():
         yield _Source(name=name, baseline=read_baseline_file(Path(name)))
-        return
-    if (soaked := find_soak_folder(name, runs)) is not None:
-        yield _Source(name=name, baseline=read_soak_baseline(soaked))
         return
     if (study := find_study_folder(name, runs)) is not None:
         yield from (_Source(name=of, baseline=baseline) for of, baseline in read_kind(study).read_baselines(study))

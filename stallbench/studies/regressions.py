@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from junitparser import TestSuite
 from rich.console import Console
 
-from stallbench.report.junit import make_case
 from stallbench.report.terminal import format_finding, format_result
 from stallbench.verdicts.baseline.change import Change
 from stallbench.verdicts.check import WORST_FIRST, Finding, Result, Severity
@@ -43,14 +41,6 @@ def describe_outcome(regressions: tuple[Finding, ...]) -> str:
         return ""
     decided = {finding.result for finding in regressions} - {"info"}
     return min(decided, key=WORST_FIRST.index, default="unknown")
-
-
-def make_regression_suite(scenario: str, id_: str, regressions: tuple[Finding, ...]) -> TestSuite:
-    """Return a suite with a case for each finding. ``id_``: the name of the folder of what was compared."""
-    suite = TestSuite(f"stallbench.{scenario}")
-    for finding in regressions:
-        suite.add_testcase(make_case(finding.subject, f"{id_}.{CHECK}", finding.result, finding.reason))
-    return suite
 
 
 def print_regressions(regressions: tuple[Finding, ...], console: Console) -> None:

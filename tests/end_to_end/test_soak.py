@@ -45,7 +45,7 @@ because = "each cycle brings a backlog of 400"
 
 def read_soak(bench: Bench) -> tuple[Path, dict[str, Any]]:
     (path,) = bench.runs.glob("*-soak-grows")
-    return path, json.loads((path / "soak.json").read_text())
+    return path, json.loads((path / "study.json").read_text())
 
 
 def wait_for_cycle(bench: Bench, number: int, within_s: float = 300) -> dict[str, Any]:
@@ -85,11 +85,11 @@ def test_a_soak_survives_its_terminal_and_its_bench(bench: Bench, run_here: RunH
     assert "Traceback" not in ended.stderr
     path, content = read_soak(bench)
     assert content["status"] == "completed"
-    cycles = content["cycles"]
-    assert [cycle["status"] for cycle in cycles] == ["completed", "completed", "killed", "completed"]
+    cycles = content["runs"]
+    assert [cycle["status"] for cycle in cycles] == ["completed", "completed", "aborted", "completed"]
     assert [cycle["server_set"] for cycle in cycles] == [1, 1, 1, 2]
     assert [cycle["verdict"] for cycle in cycles] == ["pass", "fail", None, "pass"]
-    assert "Cycle 3 is killed (the bench was killed during it); it is kept and not counted." in content["notes"][0]
+    assert "Cycle 3 is aborted (the bench was killed during it); it is kept and not counted." in content["notes"][0]
     said = " ".join(ended.stdout.split())
     assert "2 of 3 cycles pass; the first that does not is cycle 2 (fail): live_tuples.first in baseline is" in said
 
@@ -120,7 +120,7 @@ def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tup
     assert set(pids(first)) == {"primary", "toxiproxy", "worker-1", "producer-1"}
     assert pids(third) == pids(first), "all cycles share the same servers and processes"
     path, content = read_soak(bench)
-    assert [cycle["verdict"] for cycle in content["cycles"]] == ["pass", "fail", None]
+    assert [cycle["verdict"] for cycle in content["runs"]] == ["pass", "fail", None]
     assert "cycle 2 begins; 1 more follow" in (path / "soak.log").read_text()
     running.kill()
     running.wait()
@@ -130,7 +130,7 @@ def lose_terminal_and_bench(bench: Bench, running: subprocess.Popen[str]) -> tup
 
     wait_for(lambda: not list_left(), lambda: f"the end of what the killed bench has left behind, {list_left()},")
     assert json.loads((path / "cycles" / "0003" / "run.json").read_text())["status"] == "aborted"
-    return path, int(content["cycles"][1]["left_over"])
+    return path, int(content["runs"][1]["left_over"])
 
 
 def assert_every_job_of_the_cycle_before_is_known(path: Path, left_over: int) -> None:
@@ -159,7 +159,7 @@ def assert_cases_for_ci(path: Path) -> None:
         (case,) = [case for case in suites[f"grows.cycle-{number:04d}"] if case.name == "live_tuples.first in baseline"]
         assert [type(result) for result in case.result] == results
     (killed,) = suites["grows.cycle-0003"]
-    assert killed.name == "the cycle is carried out"
+    assert killed.name == "the run is carried out"
     assert isinstance(killed.result[0], Error)
 
 
@@ -167,7 +167,7 @@ def assert_disk_is_bounded(path: Path, content: dict[str, Any]) -> None:
     """Only the last cycle keeps its records; a killed one has no tables, and keeps its records."""
     kept = {number for number in range(1, 5) if (path / f"cycles/{number:04d}/events").exists()}
     assert kept == {3, 4}
-    assert [cycle["number"] for cycle in content["cycles"] if cycle["records_removed"]] == [1, 2]
+    assert [cycle["number"] for cycle in content["runs"] if cycle["records_removed"]] == [1, 2]
     assert (path / "cycles/0001/verdict.json").is_file()
     used = sum(os.lstat(file).st_blocks * 512 for file in path.rglob("*") if not file.is_dir())
     assert used < content["bound_bytes"]

@@ -13,7 +13,7 @@ import pytest
 from stallbench import PROJECT
 from stallbench.base.storage.private import UntrustedError
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_NOT_CARRIED_OUT
-from stallbench.run.folder import find_soak_folder
+from stallbench.run.folder import find_study_folder
 
 SAMPLE = PROJECT / "reports" / "sample"
 NAME = "20260101T000000Z-sent"
@@ -83,12 +83,11 @@ def test_a_report_follows_no_link(sent: Path, outside: Path, name: str, to: str)
     assert f"{sent / name}: is a link; expected only files and folders in {sent}: remove it" in says(ended)
 
 
-@pytest.mark.parametrize("study", ["soak.json", "study.json"])
 @pytest.mark.parametrize("command", ["report", "baseline"])
-def test_no_command_follows_a_link_in_the_folder_of_a_study(tmp_path: Path, outside: Path, command: str, study: str) -> None:
+def test_no_command_follows_a_link_in_the_folder_of_a_study(tmp_path: Path, outside: Path, command: str) -> None:
     folder = tmp_path / "sent"
     folder.mkdir()
-    (folder / study).write_text("{}")
+    (folder / "study.json").write_text("{}")
     (folder / "report.html").symlink_to(outside / "config")
     ended = stallbench(command, folder)
     assert "report.html: is a link" in says(ended)
@@ -103,12 +102,12 @@ def test_the_link_to_the_running_cycle_of_a_soak_is_no_reason_to_refuse_it_and_o
     soak = tmp_path / "soak"
     cycle = soak / "cycles" / "000001"
     cycle.mkdir(parents=True)
-    (soak / "soak.json").write_text("{}")
+    (soak / "study.json").write_text("{}")
     (soak / link).symlink_to("cycles/000001")
-    assert find_soak_folder("soak", tmp_path) == soak
+    assert find_study_folder("soak", tmp_path) == soak
     (cycle / link).symlink_to("..")
     with pytest.raises(UntrustedError, match=f"{cycle / link}: is a link"):
-        find_soak_folder("soak", tmp_path)
+        find_study_folder("soak", tmp_path)
 
 
 def test_an_upload_copies_nothing_to_which_a_link_leads(sent: Path, outside: Path, tmp_path: Path) -> None:
@@ -146,7 +145,7 @@ def test_clean_removes_the_password_of_a_run_that_a_group_may_join(sent: Path) -
     assert not list(external.iterdir())
 
 
-@pytest.mark.parametrize("name", ["run.json", "study.json", "soak.json"])
+@pytest.mark.parametrize("name", ["run.json", "study.json", "soak.json", "comparison.json"])
 def test_a_record_that_is_nested_too_deeply_is_one_message_and_stops_no_clean(sent: Path, name: str) -> None:
     deep = sent.with_name("20260101T000000Z-deep")
     (deep / "events").mkdir(parents=True)

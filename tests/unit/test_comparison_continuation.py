@@ -9,13 +9,13 @@ import pytest
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.scenario.model import Scenario
 from stallbench.studies.comparison.comparison import carry_out_runs, continue_runs
-from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.plan import Load, make_plan
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.versions import make_matrix_plan
 from stallbench.verdicts.baseline.against import BaselineChoice, read_against
 from tests.unit.fake_runner import FakeRunner, raise_at
 from tests.unit.made_up_baseline import make_baseline
+from tests.unit.made_up_comparison import conclude_comparison
 from tests.unit.scenario_text import SMALL
 
 VARIANTS = """
@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 
 def begin(fake: FakeRunner, file: Path, rounds: int, overrides: tuple[str, ...] = ()) -> ComparisonFolder:
     plan = make_plan(str(file), variants="control,cure", rounds=rounds, seed=7, overrides=overrides)
-    return carry_out_runs(plan, file.parent / "runs", lambda _: None, runner=fake)
+    return carry_out_runs(plan, file.parent / "runs", lambda _: None, runner=fake)[0]
 
 
 def continue_with(fake: FakeRunner, folder: ComparisonFolder, rounds: int = 3) -> tuple[ComparisonRecord, list[str]]:
@@ -121,7 +121,7 @@ def test_the_capacity_of_a_library_that_could_not_be_measured_is_measured_again(
 
     fake.measure = measure
     plan = make_plan(str(file), variants=None, libraries="celery,river,oban", load=load, rounds=2, seed=7)
-    folder = carry_out_runs(plan, file.parent / "runs", lambda _: None, runner=fake)
+    folder, _ = carry_out_runs(plan, file.parent / "runs", lambda _: None, runner=fake)
     before = folder.read()
     assert before.unmeasured == ("library:river",)
 
@@ -188,7 +188,7 @@ def test_a_matrix_of_versions_is_continued_too(fake: FakeRunner, file: Path) -> 
     versions = "postgres:16,postgres:17,postgres:18"
     plan = make_matrix_plan(str(file), versions=versions, variant="cure", rounds=1, seed=7, overrides=())
     plan = plan.without({"postgres:16": "a setting is missing"})
-    folder = carry_out_runs(plan, file.parent / "runs", lambda _: None, runner=fake)
+    folder, _ = carry_out_runs(plan, file.parent / "runs", lambda _: None, runner=fake)
     fake.before_run = lambda _: None
     record, _ = continue_with(fake, folder, rounds=2)
     assert (record.status, record.versions, record.scenario.variant) == ("completed", versions, "cure")
@@ -201,5 +201,5 @@ def test_the_baseline_of_an_interrupted_comparison_is_known_when_it_is_continued
     fake.before_run = raise_at(1, KeyboardInterrupt())
     plan = make_plan(str(file), variants="control,cure", rounds=1, seed=7)
     against = BaselineChoice(baseline=make_baseline(file.parent, [3.0]), options=("30%",))
-    folder = carry_out_runs(plan, file.parent / "runs", lambda _: None, against, fake)
+    folder, _ = carry_out_runs(plan, file.parent / "runs", lambda _: None, against, fake)
     assert read_against(folder.path) == against

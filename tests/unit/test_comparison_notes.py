@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.record import ComparisonFolder
 from stallbench.studies.comparison.screen import print_comparison
-from tests.unit.made_up_comparison import make_made_up_comparison, make_made_up_record
+from tests.unit.made_up_comparison import conclude_comparison, make_made_up_comparison, make_made_up_record
 
 
 def show(folder: ComparisonFolder) -> str:

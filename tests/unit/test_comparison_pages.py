@@ -16,10 +16,9 @@ from rich.console import Console
 from stallbench.errors import BadInputError
 from stallbench.leftovers import remove_leftovers
 from stallbench.run.folder import find_run_folder, find_study_folder
-from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.record import ComparisonFolder
 from stallbench.studies.comparison.screen import print_comparison
-from tests.unit.made_up_comparison import make_made_up_comparison, make_made_up_record
+from tests.unit.made_up_comparison import conclude_comparison, make_made_up_comparison, make_made_up_record
 
 SLOWNESS = {"control": 8.0, "cure": 1.1, "half": 4.0, "twice": 1.0}
 

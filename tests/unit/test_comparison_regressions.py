@@ -18,7 +18,6 @@ from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.scenario.file import read_scenario
 from stallbench.studies.baseline_collection import collect_baseline
-from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.screen import print_comparison
 from stallbench.studies.regressions import describe_outcome
@@ -28,6 +27,7 @@ from stallbench.verdicts.baseline.compared_metric import ComparedMetric, choose_
 from stallbench.verdicts.baseline.statistics import find_unpaired_difference
 from stallbench.verdicts.baseline.tolerance import read_tolerance
 from tests.unit.made_up_baseline import EXPECT, LATENCY, RATE, RATIO, make_comparison
+from tests.unit.made_up_comparison import conclude_comparison
 
 STEADY = (10.0, 10.2, 9.8, 10.1, 9.9)
 NOISY = (4.0, 16.0, 8.0, 13.0, 9.0)

@@ -11,11 +11,10 @@ import pytest
 from stallbench.errors import NotCarriedOutError
 from stallbench.scenario.model import Scenario
 from stallbench.studies.comparison.comparison import carry_out_runs
-from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.plan import Plan
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from tests.unit.fake_runner import FakeRunner, raise_at
-from tests.unit.made_up_comparison import make_made_up_plan
+from tests.unit.made_up_comparison import conclude_comparison, make_made_up_plan
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def fake() -> FakeRunner:
 
 def carry_out(fake: FakeRunner, plan: Plan, runs: Path) -> tuple[ComparisonRecord, list[str]]:
     said: list[str] = []
-    folder = carry_out_runs(plan, runs, said.append, runner=fake)
+    folder, _ = carry_out_runs(plan, runs, said.append, runner=fake)
     return conclude_comparison(folder)[0], said
 
 

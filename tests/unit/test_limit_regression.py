@@ -58,7 +58,9 @@ class Search:
 
         runner = FakeRunner(make_probe_run(is_sustained, version), is_latest=False)
         folder, _ = find_limits(plan, self._runs, lambda _: None, runner)
-        record = KIND.conclude(folder.path).record
+        conclusion = KIND.conclude(folder.path)
+        conclusion.write()
+        record = conclusion.record
         assert isinstance(record, LimitRecord)
         return folder.path, record
 

@@ -152,7 +152,9 @@ class TestSearch:
 
     def test_the_page_and_the_junit_file_show_it(self, fake: FakeRunner, tmp_path: Path) -> None:
         folder, _ = find_limits(plan("longtx", horizon="free"), tmp_path, lambda _: None, fake)
-        record = KIND.conclude(folder.path).record
+        conclusion = KIND.conclude(folder.path)
+        conclusion.write()
+        record = conclusion.record
         assert isinstance(record, LimitRecord)
         assert [(limit["horizon"], limit["interval"]) for limit in record.limits] == [("free", {"low": 158.0, "high": 166.0})]
         for text in ((folder.path / "report.html").read_text(), (folder.path / "summary.md").read_text()):

@@ -13,12 +13,11 @@ from stallbench.queues import find_queues
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.server_programs import ServerProgram
 from stallbench.studies.comparison import versions
-from stallbench.studies.comparison.conclusion import conclude_comparison
 from stallbench.studies.comparison.plan import Plan
 from stallbench.studies.comparison.record import ComparisonFolder
 from stallbench.studies.comparison.screen import print_comparison
 from stallbench.studies.comparison.versions import ServerVersion, make_matrix_plan, parse_versions
-from tests.unit.made_up_comparison import make_made_up_record
+from tests.unit.made_up_comparison import conclude_comparison, make_made_up_record
 
 
 @pytest.fixture(autouse=True)

@@ -10,33 +10,21 @@ from typing import Any
 
 import pytest
 
+from stallbench.commands.soak import soak
 from stallbench.errors import BadInputError
 from stallbench.run.record import describe_bench
 from stallbench.scenario.file import find_scenarios, read_scenario
-from stallbench.studies.soak.command import begin_or_resume
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.plan import read_scenario_again
-from stallbench.studies.soak.record import CycleRecord, SoakRecord
+from stallbench.studies.soak.record import CycleRun, SoakRecord
 
 DEAD = {"version": "0", "pid": os.getpid(), "process_started_s": 1.0}
 
 
-def ask(runs: Path, scenario: str | None = None, **changes: Any) -> str:
-    asked: dict[str, Any] = {
-        "for_": None,
-        "resume_": None,
-        "variant": None,
-        "overrides": [],
-        "keep": 3,
-        "dsn": [],
-        "database": None,
-        "toxiproxy": None,
-        "may_change_servers": False,
-        "runs": runs,
-    }
+def ask(runs: Path, scenario: str | None = None, **asked: Any) -> str:
     with pytest.raises(BadInputError) as caught:
-        begin_or_resume(scenario, **{**asked, **changes})
-    assert not list(runs.glob("*")) or "resume_" in changes, "a folder was made for nothing"
+        soak(scenario, **asked, runs=runs)
+    assert not list(runs.glob("*")) or "continue_" in asked, "a folder was made for nothing"
     return str(caught.value)
 
 
@@ -48,7 +36,7 @@ def make_soak(runs: Path, **changes: Any) -> Path:
         for_s=350,
         keep=3,
         is_external=False,
-        cycles=(CycleRecord(number=1, server_set=1, status="completed", verdict="pass", start_ns=time.time_ns()),),
+        runs=(CycleRun(number=1, server_set=1, status="completed", verdict="pass", start_ns=time.time_ns()),),
     ).model_copy(update=changes)
     folder = SoakFolder(runs / "soak-1")
     folder.path.mkdir(parents=True)
@@ -68,7 +56,7 @@ def make_soak(runs: Path, **changes: Any) -> Path:
             "crash ends a server, but a soak measures servers that keep running; leave it out, like --set phases.",
         ),
         (
-            {"scenario": "baseline", "for_": "8h", "overrides": ["external_processes=true"]},
+            {"scenario": "baseline", "for_": "8h", "set_": ["external_processes=true"]},
             "external_processes is true, but external processes cannot be suspended between cycles; leave it out: --set external_processes=false",
         ),
         (
@@ -76,56 +64,35 @@ def make_soak(runs: Path, **changes: Any) -> Path:
             "producers.kind is locust, which cannot be suspended between cycles",
         ),
         (
-            {"scenario": "baseline", "for_": "24h", "keep": 1000, "overrides": ["producers.rate=1000000"]},
+            {"scenario": "baseline", "for_": "24h", "keep": 1000, "set_": ["producers.rate=1000000"]},
             "free some space, shorten the soak (--for), keep fewer records (--keep), or choose another folder",
         ),
-        ({"resume_": "no-such-soak"}, "--continue no-such-soak: no such soak; there is none below"),
-        ({"resume_": "soak-1", "scenario": "baseline"}, "leave out SCENARIO, --for, --variant, --set and --against"),
+        ({"continue_": "no-such-soak"}, "--continue no-such-soak: there is no soak of that name in"),
+        ({"continue_": "soak-1", "scenario": "baseline"}, "--continue continues a soak as it was begun: leave out SCENARIO"),
     ],
 )
 def test_invalid_input_gets_one_message(tmp_path: Path, asked: dict[str, Any], expected: str) -> None:
     assert expected in ask(tmp_path / "runs", **asked)
 
 
-def test_a_folder_that_is_no_soak_is_refused_with_the_names_of_those_that_are(tmp_path: Path) -> None:
-    (tmp_path / "a-run").mkdir()
-    make_soak(tmp_path)
-    message = ask(tmp_path, resume_="a-run")
-    assert message == "--continue a-run: is not a soak's folder: it has no soak.json; there are soak-1"
-
-
-def test_a_record_that_is_invalid_is_refused(tmp_path: Path) -> None:
-    (make_soak(tmp_path) / "soak.json").write_text('{"format": "two"}')
-    assert "soak.json: not a soak's record: format" in ask(tmp_path, resume_="soak-1")
-
-
-@pytest.mark.parametrize(("format_", "age"), [(1, "an older"), (3, "a newer")])
-def test_a_record_in_another_format_is_refused_with_what_to_do(tmp_path: Path, format_: int, age: str) -> None:
-    (make_soak(tmp_path) / "soak.json").write_text(f'{{"format": {format_}}}')
-    assert ask(tmp_path, resume_="soak-1").endswith(
-        f"soak.json: format {format_} was written by {age} stallbench; this version reads format 2; "
-        "run the soak again, or read it with the version that wrote it"
-    )
-
-
-def test_a_soak_that_is_complete_or_running_is_not_resumed(tmp_path: Path) -> None:
+def test_a_soak_that_is_complete_or_running_is_not_continued(tmp_path: Path) -> None:
     make_soak(tmp_path / "over", status="completed")
-    assert "is complete; there is nothing to resume" in ask(tmp_path / "over", resume_="soak-1")
+    assert "is complete; there is nothing to continue" in ask(tmp_path / "over", continue_="soak-1")
     alive = describe_bench()
     make_soak(tmp_path / "alive", bench=alive)
-    assert f"is running in process {os.getpid()}" in ask(tmp_path / "alive", resume_="soak-1")
+    assert f"is still running, in the process {os.getpid()}" in ask(tmp_path / "alive", continue_="soak-1")
 
 
-def test_a_soak_is_resumed_with_what_it_was_begun_with(tmp_path: Path) -> None:
+def test_a_soak_is_continued_with_what_it_was_begun_with(tmp_path: Path) -> None:
     make_soak(tmp_path / "changed", scenario=read_scenario("baseline", overrides=["seed=7"]).model_copy(update={"changes": ()}))
-    assert "scenarios/baseline.toml: seed changed since the soak began" in ask(tmp_path / "changed", resume_="soak-1")
-    older = make_soak(tmp_path / "older", status="completed") / "soak.json"
+    assert "scenarios/baseline.toml: seed changed since the soak began" in ask(tmp_path / "changed", continue_="soak-1")
+    older = make_soak(tmp_path / "older", status="completed") / "study.json"
     content = json.loads(older.read_text())
     del content["scenario"]["producers"]["capacity_share"]
     older.write_text(json.dumps(content))
-    assert "is complete" in ask(tmp_path / "older", resume_="soak-1"), "a key that is newer than the record is no change"
+    assert "is complete" in ask(tmp_path / "older", continue_="soak-1"), "a key that is newer than the record is no change"
     make_soak(tmp_path / "external", is_external=True)
-    assert "its servers were external: give --dsn and --database again" in ask(tmp_path / "external", resume_="soak-1")
+    assert "its servers were external: give --dsn and --database again" in ask(tmp_path / "external", continue_="soak-1")
 
 
 @pytest.mark.parametrize("name", list(find_scenarios()))

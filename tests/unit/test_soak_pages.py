@@ -11,9 +11,9 @@ import pytest
 
 from stallbench.run.record import describe_bench
 from stallbench.scenario.file import read_scenario
-from stallbench.studies.soak.conclusion import find_drifts
+from stallbench.studies.soak.drift import find_drifts
 from stallbench.studies.soak.folder import SoakFolder
-from stallbench.studies.soak.record import CycleRecord, Figure, SoakRecord
+from stallbench.studies.soak.record import CycleRun, Figure, SoakRecord
 from stallbench.studies.soak.report import make_pages
 from tests.unit.made_up_run import START_NS, make_record
 
@@ -22,7 +22,7 @@ LEAK = "memory of worker-1, MiB"
 STEADY = "claim_ms.p95 in baseline"
 
 
-def make_cycle(number: int, **changes: Any) -> CycleRecord:
+def make_cycle(number: int, **changes: Any) -> CycleRun:
     known = {
         "number": number,
         "server_set": 1 if number < 8 else 2,
@@ -34,14 +34,14 @@ def make_cycle(number: int, **changes: Any) -> CycleRecord:
         "bytes": 2**20,
         "figures": {LEAK: Figure(value=100.0 + number), STEADY: Figure(value=2.0 + number % 3 / 10)},
     }
-    return CycleRecord(**{**known, **changes})
+    return CycleRun(**{**known, **changes})
 
 
 def make_soak(folder: Path) -> dict[str, str]:
     """Return the pages of a soak of ten cycles, by their names: the third fails, the last was killed."""
     cycles = [make_cycle(number) for number in range(1, CYCLES + 1)]
     cycles[2] = make_cycle(3, verdict="fail", reason="3 jobs were <lost>", left_over=7)
-    cycles.append(make_cycle(CYCLES + 1, status="killed", verdict=None, reason="the bench was killed", figures={}))
+    cycles.append(make_cycle(CYCLES + 1, status="aborted", verdict=None, reason="the bench was killed", figures={}))
     record = SoakRecord(
         id="made-up-soak",
         status="completed",
@@ -51,7 +51,7 @@ def make_soak(folder: Path) -> dict[str, str]:
         keep=2,
         is_external=False,
         notes=("A note.",),
-        cycles=tuple(cycles),
+        runs=tuple(cycles),
         bound_bytes=10 * 2**30,
     )
     soak = SoakFolder(folder)
@@ -59,7 +59,7 @@ def make_soak(folder: Path) -> dict[str, str]:
     first.path.mkdir(parents=True)
     first.record.write_text(json.dumps(make_record()))
     (first.path / "report.html").touch()
-    make_pages(soak, record, find_drifts(record), is_running=False)
+    make_pages(soak, record, find_drifts(record))
     return {name: (folder / name).read_text() for name in ("report.html", "summary.md")}
 
 
@@ -76,9 +76,9 @@ def test_each_cycle_has_its_verdict_its_page_and_its_reason(tmp_path: Path) -> N
     assert cycles == [("cycles/0001/report.html", "1"), *(("", str(number)) for number in range(2, CYCLES + 2))]
     assert '<span class="badge small fail">fail</span></td>\n      <td>7</td>' in pages["report.html"]
     assert "3 jobs were &lt;lost&gt;" in pages["report.html"]
-    assert "<td>killed, not counted</td>" in pages["report.html"]
+    assert "<td>aborted, not counted</td>" in pages["report.html"]
     assert "- cycle 3: fail: 3 jobs were \\<lost>" in pages["summary.md"]
-    assert "- cycle 11: killed: the bench was killed" in pages["summary.md"]
+    assert "- cycle 11: aborted: the bench was killed" in pages["summary.md"]
 
 
 def test_the_curves_have_a_point_for_each_cycle_and_a_gap_between_servers(tmp_path: Path) -> None:
@@ -102,10 +102,10 @@ def test_one_cycle_has_no_drift_and_the_page_says_why(tmp_path: Path) -> None:
         for_s=60,
         keep=2,
         is_external=False,
-        cycles=(make_cycle(1),),
+        runs=(make_cycle(1),),
         bound_bytes=10 * 2**30,
     )
-    make_pages(SoakFolder(tmp_path), record, find_drifts(record), is_running=False)
+    make_pages(SoakFolder(tmp_path), record, find_drifts(record))
     for name in ("report.html", "summary.md"):
         assert "A slope needs two cycles on the same servers." in (tmp_path / name).read_text()
 
@@ -123,8 +123,8 @@ def test_the_host_is_that_of_the_first_cycle_whose_record_exists(tmp_path: Path,
         for_s=3600,
         keep=2,
         is_external=False,
-        cycles=(make_cycle(1),),
+        runs=(make_cycle(1),),
     )
-    make_pages(soak, record, {}, is_running=True)
+    make_pages(soak, record, {})
     page = (tmp_path / "report.html").read_text()
     assert ("<dt>host</dt><dd>2 x cpu, 1 GiB, Debian, kernel 6</dd>" in page) is has_record

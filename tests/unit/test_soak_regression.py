@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from stallbench.commands.endings import conclude_soak_and_exit
+from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
 from stallbench.run.record import BenchRecord, HostRecord
 from stallbench.scenario.file import read_scenario
 from stallbench.studies.baseline_collection import collect_baseline
-from stallbench.studies.soak.command import begin_or_resume
-from stallbench.studies.soak.conclusion import conclude_soak
 from stallbench.studies.soak.folder import SoakFolder
-from stallbench.studies.soak.record import CycleRecord, Figure, SoakRecord
+from stallbench.studies.soak.kind import KIND
+from stallbench.studies.soak.plan import plan_soak
+from stallbench.studies.soak.record import CycleRun, Figure, SoakRecord
 from stallbench.studies.soak.regression import require_comparable_soak
 from stallbench.verdicts.baseline.against import BaselineChoice, write_against
 from stallbench.verdicts.baseline.baseline_file import Baseline
@@ -61,8 +61,8 @@ def make_soak(
         keep=3,
         is_external=False,
         status=status,
-        cycles=tuple(
-            CycleRecord(
+        runs=tuple(
+            CycleRun(
                 number=number + 1,
                 server_set=1,
                 status="completed",
@@ -93,8 +93,9 @@ _KEYS = {
 
 def judge(path: Path, baseline: Baseline, *options: str) -> dict[str, Finding]:
     write_against(path, BaselineChoice(baseline=baseline, options=options))
-    _, _, regressions, _ = conclude_soak(SoakFolder(path))
-    return {finding.subject.removesuffix(" against the baseline"): finding for finding in regressions}
+    conclusion = KIND.conclude(path)
+    conclusion.write()
+    return {finding.subject.removesuffix(" against the baseline"): finding for finding in conclusion.record.regressions}
 
 
 def failed(findings: Mapping[str, Finding]) -> list[str]:
@@ -103,7 +104,7 @@ def failed(findings: Mapping[str, Finding]) -> list[str]:
 
 def exit_code_of(path: Path) -> Any:
     with pytest.raises(SystemExit) as ended:
-        conclude_soak_and_exit(path)
+        conclude_study_and_exit(path)
     return ended.value.code
 
 
@@ -166,7 +167,7 @@ def test_what_is_worse_fails(tmp_path: Path, baseline: Baseline, figures: dict[s
     path = make_soak(tmp_path, "now", figures)
     assert failed(judge(path, baseline)) == expected
     assert exit_code_of(path) == (EXIT_FAIL if expected else EXIT_PASS)
-    for file in ("report.html", "summary.md", "junit.xml", "soak.json"):
+    for file in ("report.html", "summary.md", "junit.xml", "study.json"):
         text = (path / file).read_text()
         assert "against the baseline" in text
         assert not expected or f"{expected[0]} against the baseline" in text
@@ -243,16 +244,14 @@ def test_what_cannot_be_compared_is_refused_before_anything_starts(
         require_comparable_soak(against, scenario, _FOR_S)
 
 
-def test_the_command_refuses_it_and_makes_no_folder(tmp_path: Path, baseline: Baseline) -> None:
-    asked: dict[str, Any] = {"variant": None, "overrides": [], "keep": None, "dsn": [], "database": None, "toxiproxy": None}
-    common: dict[str, Any] = {
-        **asked,
-        "may_change_servers": False,
-        "runs": tmp_path / "none",
-        "against": BaselineChoice(baseline=baseline),
-    }
+def test_a_soak_that_cannot_be_compared_is_refused_when_it_is_planned(baseline: Baseline) -> None:
     with pytest.raises(BadInputError, match="for_s is 70"):
-        begin_or_resume("baseline", for_="70s", resume_=None, **common)
-    with pytest.raises(BadInputError, match="leave out SCENARIO, --for, --variant, --set and --against"):
-        begin_or_resume(None, for_=None, resume_="soak", **common)
-    assert not (tmp_path / "none").exists()
+        plan_soak(
+            "baseline",
+            "70s",
+            variant=None,
+            overrides=(),
+            keep=3,
+            find_servers=lambda _: None,
+            against=BaselineChoice(baseline=baseline),
+        )

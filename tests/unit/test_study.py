@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.leftovers import remove_leftovers
 from stallbench.run.folder import RunFolder, find_study_folder
 from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.scenario.model import Scenario
@@ -153,7 +154,7 @@ def test_an_invalid_record_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"study\.json: not a study's record: id: Field required"):
         ComparisonFolder(tmp_path).read()
     with pytest.raises(
-        BadInputError, match=r"study\.json: not a study's record: kind is null; expected comparison or limit or torture"
+        BadInputError, match=r"study\.json: not a study's record: kind is null; expected comparison or limit or soak or torture"
     ):
         read_kind(tmp_path)
 
@@ -170,7 +171,8 @@ def test_a_record_in_another_format_is_refused_with_what_to_do(tmp_path: Path, f
 
 
 @pytest.mark.parametrize(
-    ("file", "title"), [("comparison.json", "comparison"), ("torture.json", "torture"), ("limit.json", "search for a limit")]
+    ("file", "title"),
+    [("comparison.json", "comparison"), ("torture.json", "torture"), ("limit.json", "search for a limit"), ("soak.json", "soak")],
 )
 def test_a_folder_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Path, file: str, title: str) -> None:
     (tmp_path / "old").mkdir()
@@ -183,6 +185,18 @@ def test_a_folder_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Pat
     )
 
 
-@pytest.mark.parametrize("name", ["comparison", "limit", "torture"])
+@pytest.mark.parametrize("file", ["comparison.json", "limit.json", "soak.json"])
+def test_a_folder_of_an_earlier_version_is_deleted_with_the_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nothing-else"))
+    old = tmp_path / "runs" / "20250101T000000Z-compare-longtx"
+    old.mkdir(parents=True)
+    dead = {"version": "0.1.0", "pid": 1, "process_started_s": 1.0}
+    (old / file).write_text(json.dumps({"format": 2, "status": "completed", "bench": dead, "variants": []}))
+    assert remove_leftovers(tmp_path / "runs", delete_runs=True) == [f"{old.name}: deleted"]
+
+
+@pytest.mark.parametrize("name", ["comparison", "limit", "soak", "torture"])
 def test_the_name_of_a_kind_is_that_of_its_folder(name: str) -> None:
-    assert find_kind(name, "study.json").model.model_fields["kind"].default == name
+    assert find_kind(name, "study.json").folder.model.model_fields["kind"].default == name

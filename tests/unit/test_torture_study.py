@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from stallbench.records.injections import JOBS
 from stallbench.run.folder import find_study_folder
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
+from stallbench.studies import study
 from stallbench.studies.kind import read_kind
 from stallbench.studies.torture.conformance import carry_out_part
 from stallbench.studies.torture.outcome import PROMISES
@@ -107,10 +109,27 @@ def test_the_page_the_junit_file_and_the_terminal_show_it(
     assert sum(case.find("skipped") is not None for case in cases) == 2, "no order is promised"
 
 
+def test_on_a_full_disk_what_was_found_is_printed(
+    fake: FakeRunner, plan: TorturePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(path: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    fake.before_run = lambda number: monkeypatch.setattr(study, "replace_file", fail) if number == 2 else None
+    folder, record = carry_out_torture(plan, tmp_path, RunView(), fake)
+    with pytest.raises(SystemExit) as ended:
+        conclude_study_and_exit(folder.path, record)
+    said = capsys.readouterr()
+    assert ended.value.code == 3
+    assert f"{POINT}" in said.out
+    assert "2 of 2 runs are completed" in " ".join(said.out.split())
+    assert "the report could not be written: No space left on device; write it later by: stallbench report" in said.err
+
+
 def test_a_run_that_was_not_carried_out_is_unknown_in_the_junit_file(fake: FakeRunner, plan: TorturePlan, tmp_path: Path) -> None:
     fake.before_run = raise_at(2, NotCarriedOutError("no server"))
     folder, _ = carry_out_torture(plan, tmp_path, RunView(), fake)
-    read_kind(folder.path).conclude(folder.path)
+    read_kind(folder.path).conclude(folder.path).write()
     errors = [case for case in ET.parse(folder.path / "junit.xml").iter("testcase") if case.find("error") is not None]
     assert [case.get("name") for case in errors] == ["the run is carried out"]
     assert "The torture is not complete: no server. --continue continues it." in (folder.path / "report.html").read_text()

@@ -63,8 +63,8 @@ class Comparison(Study[ComparisonRecord, ComparedRun]):
 
 def carry_out_runs(
     plan: Plan, runs: Path, say: Say, compared: BaselineChoice | None = None, runner: Runner | None = None
-) -> ComparisonFolder:
-    """Carry out the runs of ``plan`` one after the other; returns the comparison's folder, whose record has the outcome of each run.
+) -> tuple[ComparisonFolder, ComparisonRecord]:
+    """Carry out the runs of ``plan`` one after the other; returns the comparison's folder and its record, which has the outcome of each run.
 
     ``compared``: the baseline with which the comparison is compared at its end, if any. It is written into the folder at the beginning, so
     that it is known if the comparison is interrupted. ``runner``: carries out the single runs; `SeparateRuns` if none.
@@ -83,11 +83,10 @@ def carry_out_runs(
         write_against(folder.path, compared)
     comparison = Comparison(folder, record, runner, say, plan)
     say(comparison.describe_plan())
-    comparison.carry_out()
-    return folder
+    return folder, comparison.carry_out()
 
 
-def continue_runs(folder: ComparisonFolder, rounds: int, say: Say, runner: Runner | None = None) -> None:
+def continue_runs(folder: ComparisonFolder, rounds: int, say: Say, runner: Runner | None = None) -> ComparisonRecord:
     """Carry out the runs that the comparison in ``folder`` lacks until it has ``rounds`` rounds, or as many as were planned if these are more.
 
     A run that could not be carried out, or that was interrupted, is carried out again, in a folder of its own. The capacity of a library that could
@@ -107,7 +106,7 @@ def continue_runs(folder: ComparisonFolder, rounds: int, say: Say, runner: Runne
     folder.write(record)
     comparison = Comparison(folder, record, runner, say, plan)
     say(comparison.describe_plan())
-    comparison.carry_out()
+    return comparison.carry_out()
 
 
 def _leave_out_unsupported(plan: Plan, say: Say) -> Plan:

@@ -1,4 +1,4 @@
-"""Makes a comparison's results and pages from its folder and those of its runs. This can be repeated at any time."""
+"""Finds a comparison's results in the folders of its runs, and makes its pages. This can be repeated at any time."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ _SAFETY_CHECKS = ("conservation", "duplicates")
 """Checks whose failure means that a queue lost jobs, or re-executed them without a reason. If one is unknown, it may have done so."""
 
 
-def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Results]:
-    """Read every run's values and verdict again, find the results, and write the record and the pages.
+def conclude_comparison(folder: ComparisonFolder, record: ComparisonRecord) -> tuple[ComparisonRecord, Results]:
+    """Read every run's values and verdict again, and find the results; returns the record with them.
 
-    If a run's folder is gone, its entry in the record stays as it is. If the comparison is still running, its record is left to the process that carries it
-    out, whose next entry would otherwise be lost. Raises `BadInputError` if ``folder`` holds no comparison.
+    If a run's folder is gone, its entry in the record stays as it is.
     """
-    record = folder.read()
     for run in record.runs:
         if run.status == "completed" and run.folder is not None:
             record = record.with_run(_read_run(folder.runs / run.folder, run, record))
     record = record.model_copy(update={"regressions": find_regressions(folder, record)})
     results = find_results(record)
-    record = record.model_copy(update={"results": results.as_json()})
-    if not record.is_running:
-        folder.write(record)
+    return record.model_copy(update={"results": results.as_json()}), results
+
+
+def write_files(folder: ComparisonFolder, record: ComparisonRecord, results: Results) -> None:
+    """Write the pages and the JUnit file."""
     make_pages(folder, record, results)
     suites = [
         make_run_suite(f"{record.scenario.name}.{run.variant}.round-{run.round}", folder.runs, run, run.folder or record.id)
         for run in record.runs
     ]
     write_junit(folder.path, record.scenario.name, record, suites)
-    return record, results
 
 
 def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> ComparedRun:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.studies.comparison.conclusion import conclude_comparison
+from stallbench.studies.comparison.conclusion import conclude_comparison, write_files
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.screen import print_comparison
 from stallbench.studies.kind import Conclusion, StudyKind
@@ -14,16 +14,20 @@ from stallbench.studies.run_baseline import read_run_baseline
 from stallbench.verdicts.baseline.baseline_file import Baseline
 
 
-class ComparisonKind(StudyKind):
+class ComparisonKind(StudyKind[ComparisonRecord]):
     """Several variants of a scenario, interleaved."""
 
     title = "comparison"
-    model = ComparisonRecord
+    folder = ComparisonFolder
 
-    def conclude(self, folder: Path) -> Conclusion:
-        """Find the results and make the pages."""
-        record, results = conclude_comparison(ComparisonFolder(folder))
-        return Conclusion(record, lambda report: print_comparison(record, results, report))
+    def conclude_record(self, folder: ComparisonFolder, record: ComparisonRecord) -> Conclusion[ComparisonRecord]:
+        """Find the results."""
+        record, results = conclude_comparison(folder, record)
+
+        def write() -> None:
+            write_files(folder, record, results)
+
+        return Conclusion(folder, record, write, lambda report: print_comparison(record, results, report))
 
     def read_baselines(self, folder: Path) -> Sequence[tuple[str, Baseline]]:
         """Return a baseline for each completed run."""

@@ -154,7 +154,7 @@ class ComparisonFolder(StudyFolder[ComparisonRecord]):
 def find_comparison_folders(runs: Path) -> Iterator[ComparisonFolder]:
     """Yield the folders of the comparisons in ``runs``, the oldest first. Raises `BadInputError` if one holds no study's record."""
     for path in sorted(runs.glob(f"*/{STUDY}")):
-        if read_kind(path.parent).model is ComparisonRecord:
+        if read_kind(path.parent).folder is ComparisonFolder:
             yield ComparisonFolder(path.parent)
 
 

@@ -20,26 +20,25 @@ from stallbench.verdicts.baseline.against import read_against
 from stallbench.verdicts.baseline.baseline_file import Baseline
 
 
-class LimitKind(StudyKind):
+class LimitKind(StudyKind[LimitRecord]):
     """The highest rate that a queue sustains."""
 
     title = "search for a limit"
-    model = LimitRecord
+    folder = LimitFolder
 
-    def conclude(self, folder: Path) -> Conclusion:
-        """Compare the limits with those of the baseline, and make page and JUnit."""
-        of_search = LimitFolder(folder)
-        record = of_search.read()
+    def conclude_record(self, folder: LimitFolder, record: LimitRecord) -> Conclusion[LimitRecord]:
+        """Compare the limits with those of the baseline."""
         limits = record.find_limits()
         if record.status == "completed":
-            plan = replace(record.plan, against=read_against(folder))
-            record = record.model_copy(update={"regressions": find_regressions(plan, limits, folder)})
+            plan = replace(record.plan, against=read_against(folder.path))
+            record = record.model_copy(update={"regressions": find_regressions(plan, limits, folder.path)})
         record = record.model_copy(update={"limits": tuple(map(_without_probes, limits))})
-        if not record.is_running:
-            of_search.write(record)
-        write_pages(of_search, record, _make_page(record, limits))
-        write_junit(folder, record.plan.scenario.name, record, [_make_suite(record, limits)])
-        return Conclusion(record, lambda report: print_limits(record, report))
+
+        def write() -> None:
+            write_pages(folder, record, _make_page(record, limits))
+            write_junit(folder.path, record.plan.scenario.name, record, [_make_suite(record, limits)])
+
+        return Conclusion(folder, record, write, lambda report: print_limits(record, report))
 
     def read_baselines(self, folder: Path) -> Sequence[tuple[str, Baseline]]:
         """Return the rates that were sustained."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.studies.soak.conclusion import find_drifts
+from stallbench.studies.soak.drift import find_drifts
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.regression import find_cycle_record, find_drift_percent, find_last, find_soak_conditions, name_soak
 from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineMetric, BaselineVariant

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
+import tempfile
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
+from stallbench.errors import NotCarriedOutError
+from stallbench.processes.reaper import start_reaper
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
 from stallbench.run.folder import RunFolder
 from stallbench.run.recorder import RunRecorder
 from stallbench.run.run import Run
+from stallbench.run.status import ending_recorded
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
 from stallbench.servers.addresses import ExternalServers
-from stallbench.studies.soak.folder import CycleFolder
+from stallbench.studies.soak.folder import CycleFolder, SoakFolder
+from stallbench.studies.soak.plan import format_cycle_command
+from stallbench.studies.study import SeparateRuns
 
 
 class Cycle(Run):
@@ -33,8 +44,6 @@ class Cycle(Run):
         """Start nothing yet. ``before``: the cycle whose servers and processes are taken over; none for the first cycle on its servers."""
         super().__init__(scenario, folder, recorder, processes, scratch, view, external)
         self.start_ns = time.time_ns()
-        self.left_over = 0
-        """Jobs that the queue held at the end."""
         self._before = before
         if before is not None:
             self._cluster = before._cluster
@@ -57,7 +66,7 @@ class Cycle(Run):
         for index, phase in enumerate(self.scenario.phases):
             self._run_phase(index, phase)
         self._suspend_load()
-        self.left_over = self._take_final_snapshot()
+        self._take_final_snapshot()
 
     def process_records(self) -> list[ProcessRecord]:
         """Return every process that ran in this cycle."""
@@ -80,6 +89,65 @@ class Cycle(Run):
         self._check_processes()
 
 
-def carry_over_snapshot(ended: RunFolder, next_: RunFolder) -> None:
+class Cycles(SeparateRuns):
+    """A `stallbench.studies.study.Runner` that carries all runs out on the same servers, with the same processes."""
+
+    def __init__(self, folder: SoakFolder, view: RunView, external: ExternalServers | None, *, next_number: int) -> None:
+        """Start nothing yet. ``external``: the servers, if they are not the bench's own. ``next_number``: of the first cycle on these servers."""
+        super().__init__(is_latest=False)
+        self._folder = folder
+        self._soak_view = view
+        self._external = external
+        self._number = next_number
+        self._cycle: Cycle | None = None
+        """The running cycle, or the last one, whose processes are suspended."""
+        self._reaper = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Start the reaper, which marks the record of the cycle that is running when the bench is killed."""
+        token = secrets.token_hex(8)
+        self._scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
+        self._reaper.enter_context(start_reaper(token, record=self._folder.current.record, scratch=self._scratch))
+        self._processes = Supervisor(token, scratch=self._scratch)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """End the servers and all processes."""
+        with self._reaper:
+            try:
+                if self._cycle is not None:
+                    self._cycle.take_down()
+            finally:
+                self._processes.stop_all()
+                super().__exit__(kind, error, trace)
+
+    def carry_out(self, scenario: Scenario, runs: Path, begun: Callable[[RunFolder], None]) -> RunFolder:
+        """Carry the next cycle out; the load is suspended then, until the next one or the end."""
+        number, self._number = self._number, self._number + 1
+        folder = self._folder.begin_cycle(number)
+        begun(folder)
+        if self._cycle is not None:
+            _carry_over_snapshot(self._folder.cycle(number - 1), folder)
+        cycle = self._cycle = self._open(folder, scenario, number)
+        try:
+            with ending_recorded(cycle.recorder, cycle.take_down, also_if_completed=False):
+                cycle.carry_out()
+        except NotCarriedOutError as error:
+            raise NotCarriedOutError(f"{error}\nits records: {folder.path}") from error
+        return folder
+
+    def _open(self, folder: RunFolder, scenario: Scenario, number: int) -> Cycle:
+        recorder = RunRecorder(folder.record, scenario)
+        recorder.note(f"Cycle {number} of the soak {self._folder.path.name}; what its processes printed is in the soak's logs.")
+        if any(phase.chaos for phase in scenario.phases):
+            sentence = f"The combined faults of cycle {number} have the seed {scenario.seed}; repeat them: {format_cycle_command(scenario)}"
+            recorder.note(sentence)
+            self._soak_view.say(sentence)
+        return Cycle(
+            scenario, self._folder.current, recorder, self._processes, self._scratch, self._soak_view, self._external, self._cycle
+        )
+
+
+def _carry_over_snapshot(ended: RunFolder, next_: RunFolder) -> None:
     """Copy the final snapshot to the next cycle: the jobs that the queue already holds. Raises `OSError` if there is none."""
     next_.left_over.write_bytes(ended.final_snapshot.read_bytes())

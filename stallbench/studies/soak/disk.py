@@ -12,7 +12,7 @@ from stallbench.errors import BadInputError
 from stallbench.records.sealing import SEALED
 from stallbench.run.folder import RunFolder
 from stallbench.scenario.model import Scenario
-from stallbench.studies.soak.record import CycleRecord
+from stallbench.studies.soak.record import CycleRun
 
 _MB = 1_000_000
 _EVENT_BYTES = 130
@@ -39,7 +39,7 @@ def estimate_cycle_bytes(scenario: Scenario) -> int:
 
 
 def bound_bytes(
-    scenario: Scenario, *, cycles: int, keep: int, done: Sequence[CycleRecord] = (), incomplete: Sequence[CycleRecord] = ()
+    scenario: Scenario, *, cycles: int, keep: int, done: Sequence[CycleRun] = (), incomplete: Sequence[CycleRun] = ()
 ) -> int:
     """Return the greatest allowed size of a soak's folder.
 
@@ -81,7 +81,7 @@ def measure_bytes(folder: Path) -> int:
     return used
 
 
-def choose_to_reduce(cycles: Sequence[CycleRecord], keep: int) -> list[CycleRecord]:
+def choose_to_reduce(cycles: Sequence[CycleRun], keep: int) -> list[CycleRun]:
     """Return the cycles whose records are to be removed: all but the last ``keep`` passed ones and the first ``keep`` others.
 
     The last cycle always keeps its records, because the next cycle needs its final snapshot.

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from stallbench.studies.soak.record import CycleRun, SoakRecord
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL, adjust_with_holm, is_significant, leaves_out_zero
 
 FEWEST_CYCLES = 8
@@ -28,6 +29,7 @@ FEWEST_CYCLES = 8
 _MOST_CYCLES = 240
 """With more, neighbouring cycles are merged by their median, because the number of pairs grows with the square."""
 _STRONGEST = 0.95
+_HOUR_S = 3600.0
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,8 +63,40 @@ class Drift:
         return leaves_out_zero(self.low, self.high)
 
     def as_json(self) -> dict[str, object]:
-        """Return it for ``soak.json``."""
+        """Return it for the record."""
         return {**asdict(self), "is_significant": self.is_significant}
+
+
+def find_drifts(record: SoakRecord) -> Mapping[str, Drift | None]:
+    """Return the drift of each figure that two or more cycles have, by name; none if its subject was another one in each cycle.
+
+    The p-values are adjusted for all of them.
+    """
+    begins_h = dict(zip((cycle.number for cycle in record.completed), begin_hours(record), strict=True))
+    names = dict.fromkeys(name for cycle in record.completed for name in cycle.figures)
+    drifts: dict[str, Drift | None] = {}
+    for name in names:
+        cycles = [cycle for cycle in record.completed if name in cycle.figures]
+        if len(cycles) > 1:
+            drifts[name] = find_drift(
+                [begins_h[cycle.number] for cycle in cycles],
+                [cycle.figures[name].value for cycle in cycles],
+                [_segment_of(cycle, name) for cycle in cycles],
+            )
+    return adjust_drifts(drifts)
+
+
+def begin_hours(record: SoakRecord) -> list[float]:
+    """Return when each completed cycle began, in hours since the first one; the time in which the bench did not run is left out."""
+    hours, spent_s = [], 0.0
+    for cycle in record.completed:
+        hours.append(spent_s / _HOUR_S)
+        spent_s += cycle.spent_s
+    return hours
+
+
+def _segment_of(cycle: CycleRun, name: str) -> tuple[int, str]:
+    return cycle.server_set, cycle.figures[name].subject
 
 
 def adjust_drifts(drifts: Mapping[str, Drift | None]) -> dict[str, Drift | None]:

@@ -1,10 +1,12 @@
-"""Checks whether a scenario can be soaked for the requested time."""
+"""Plans a soak: which scenario, for how long, on which servers; and whether that can be soaked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from stallbench.base.duration import format_duration, parse_duration_s
+from stallbench.engines.database import Database
 from stallbench.errors import BadInputError
 from stallbench.injection.faults import find_faults
 from stallbench.queues import find_queue
@@ -12,10 +14,61 @@ from stallbench.scenario.chaos import list_possible_faults
 from stallbench.scenario.command import argument_of, format_run_command, list_changes, list_variant, name_of
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.scenario.validation.external import require_fit_for_external
+from stallbench.servers.addresses import ExternalServers
 from stallbench.shell_command import format_shell_command
+from stallbench.studies.soak.regression import name_soak, require_comparable_soak
+from stallbench.verdicts.baseline.against import BaselineChoice
+from stallbench.verdicts.baseline.comparability import with_load_of
+
+FindServers = Callable[[Database], ExternalServers | None]
+"""Returns the external servers that the user has named; none to start servers. Takes what a scenario wants of them. Raises `BadInputError`."""
 
 
-def read_duration_s(text: str, scenario: Scenario) -> float:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakPlan:
+    """What is soaked."""
+
+    scenario: Scenario
+    for_s: float
+    """Length of all phases together."""
+    keep: int
+    """How many of the last passed cycles keep their records, and how many of the first cycles that did not pass."""
+    external: ExternalServers | None
+    """The servers, if they are not the bench's own."""
+    against: BaselineChoice | None
+
+
+def plan_soak(
+    name_or_path: str,
+    for_: str,
+    *,
+    variant: str | None,
+    overrides: Sequence[str],
+    keep: int,
+    find_servers: FindServers,
+    against: BaselineChoice | None = None,
+) -> SoakPlan:
+    """Plan a soak; raises `BadInputError` if the scenario cannot be soaked for the time ``for_``, or not be compared with the baseline."""
+    scenario = read_scenario(name_or_path, variant=variant, overrides=list(overrides))
+    require_fit_for_soak(scenario)
+    external = find_external(scenario, find_servers)
+    for_s = _read_duration_s(for_, scenario)
+    if against:
+        scenario = with_load_of(against.baseline, name_soak(scenario), scenario)
+        require_comparable_soak(against, scenario, for_s)
+    return SoakPlan(scenario=scenario, for_s=for_s, keep=keep, external=external, against=against)
+
+
+def find_external(scenario: Scenario, find_servers: FindServers) -> ExternalServers | None:
+    """Return the external servers; none to start servers. Raises `BadInputError` if the scenario cannot run on them."""
+    external = find_servers(scenario.database)
+    if external:
+        require_fit_for_external(scenario, external)
+    return external
+
+
+def _read_duration_s(text: str, scenario: Scenario) -> float:
     """Return the length of the soak; raises `BadInputError` if ``text`` is no duration, or too short for one cycle of ``scenario``."""
     try:
         for_s = parse_duration_s(text)

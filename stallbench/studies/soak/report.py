@@ -20,7 +20,6 @@ from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.plan import format_command
 from stallbench.studies.soak.record import SoakRecord
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
-from stallbench.verdicts.check import Finding
 from stallbench.verdicts.expectations import format_value
 
 _CHARTS = {
@@ -97,29 +96,18 @@ class Curves(TypedDict):
     charts: list[CycleChart]
 
 
-def make_pages(
-    folder: SoakFolder,
-    record: SoakRecord,
-    drifts: Mapping[str, Drift | None],
-    regressions: tuple[Finding, ...] = (),
-    *,
-    is_running: bool,
-) -> None:
-    """Write ``report.html`` and ``summary.md`` into the soak's folder.
-
-    ``regressions``: findings against a baseline. ``is_running``: whether cycles will follow.
-    """
+def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None]) -> None:
+    """Write ``report.html`` and ``summary.md`` into the soak's folder."""
     content = {
         "record": record,
-        "verdict": "pass" if record.exit_code == 0 else "fail" if record.first_failed else "unknown",
+        "verdict": record.verdict,
         "reason": describe_outcome(record),
-        "notes": list(find_notes(record, is_running=is_running)),
+        "notes": list(find_notes(record)),
         "drift": [format_drift(name, drift) for name, drift in drifts.items() if drift],
         "unpaired": [name for name, drift in drifts.items() if drift is None],
         "adjustment": describe_adjustment(drifts),
         "level": f"{CONFIDENCE_LEVEL * 100:.0f} %",
-        "regressions": regressions,
-        "outcome": describe_regressions(regressions),
+        "outcome": describe_regressions(record.regressions),
         "cycles": list(_list_cycles(folder, record)),
         "command": format_command(record.scenario, record.for_s, record.keep),
         "disk": format_disk(folder, record),
@@ -145,9 +133,9 @@ def describe_outcome(record: SoakRecord) -> str:
     )
 
 
-def find_notes(record: SoakRecord, *, is_running: bool = False) -> Iterator[str]:
+def find_notes(record: SoakRecord) -> Iterator[str]:
     """Yield what a reader must know before relying on a figure."""
-    if is_running:
+    if record.is_running:
         yield f"The soak is running: {len(record.completed)} of {record.planned_cycles} cycles are done."
     elif record.status != "completed":
         reason = record.reason or "the bench was killed"
@@ -197,7 +185,7 @@ def _describe_significance(drift: Drift) -> str:
 
 def format_disk(folder: SoakFolder, record: SoakRecord) -> str:
     """Return in one sentence how much space the soak takes, and what was removed."""
-    removed_cycles = sum(cycle.records_removed for cycle in record.cycles)
+    removed_cycles = sum(cycle.records_removed for cycle in record.runs)
     removed = f"; the records of {removed_cycles} cycles were removed after their tables were made" if removed_cycles else ""
     return f"The soak's folder takes {format_bytes(measure_bytes(folder.path))}, of {format_bytes(record.bound_bytes)} at most{removed}."
 
@@ -207,7 +195,7 @@ def _signed(value: float) -> str:
 
 
 def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[CycleRow]:
-    for cycle in record.cycles:
+    for cycle in record.runs:
         page = folder.cycle(cycle.number).path / "report.html"
         yield CycleRow(
             number=cycle.number,
@@ -264,7 +252,7 @@ def _read_curves(record: SoakRecord) -> Curves:
 
 def _read_first_cycle(folder: SoakFolder, record: SoakRecord) -> RunRecord | None:
     """Return the record of the first cycle whose folder still exists."""
-    for cycle in record.cycles:
+    for cycle in record.runs:
         path = folder.cycle(cycle.number).record
         if path.is_file():
             return read_record(path)

@@ -20,7 +20,6 @@ from stallbench.studies.soak.drift import Drift
 from stallbench.studies.soak.record import SoakRecord
 from stallbench.studies.soak.report import describe_adjustment, describe_outcome, find_notes, format_drift
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
-from stallbench.verdicts.check import Finding
 from stallbench.visible_text import say
 
 _SHOW_EVERY_S = 30.0
@@ -60,15 +59,8 @@ class SoakView(RunView):
             os.dup2(self._log.fileno(), stream)
 
 
-def print_soak(
-    record: SoakRecord,
-    drifts: Mapping[str, Drift | None],
-    report: str,
-    regressions: tuple[Finding, ...] = (),
-    *,
-    is_running: bool = False,
-) -> None:
-    """Print the figures that drift, the findings against a baseline, the outcome (so far, if it ``is_running``), and the path of the ``report``."""
+def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: str) -> None:
+    """Print the figures that drift, the findings against a baseline, the outcome (so far, if it is running), and the path of the ``report``."""
     console = VisibleConsole(highlight=False)
     console = VisibleConsole(highlight=False, width=min(console.width, TABLE_WIDTH) if console.is_terminal else TABLE_WIDTH)
     console.print()
@@ -78,11 +70,10 @@ def print_soak(
         console.print(_make_table(significant))
     if adjustment := describe_adjustment(drifts):
         console.print(f"{escape(adjustment)} The report has all of them.")
-    for note in find_notes(record, is_running=is_running):
+    for note in find_notes(record):
         console.print(f"[yellow]{escape(note)}[/]")
-    print_regressions(regressions, console)
-    verdict = "pass" if record.exit_code == 0 else "fail" if record.first_failed else "unknown"
-    console.print(f"\n{format_result(verdict)}  {escape(describe_outcome(record))}")
+    print_regressions(record.regressions, console)
+    console.print(f"\n{format_result(record.verdict)}  {escape(describe_outcome(record))}")
     console.print(f"report: {report}", soft_wrap=True)
 
 

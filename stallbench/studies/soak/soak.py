@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from stallbench.base.duration import format_duration
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
-from stallbench.pipeline.process import KeptPipeline
-from stallbench.processes.reaper import is_bench_alive, start_reaper
-from stallbench.processes.supervisor import Supervisor
-from stallbench.report.conclusion import conclude
+from stallbench.records.reading import read_held_count
+from stallbench.run.capacity import with_measured_load
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import describe_bench
-from stallbench.run.recorder import RunRecorder
-from stallbench.run.status import ending_recorded
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.model import Scenario
 from stallbench.servers.addresses import ExternalServers
-from stallbench.studies.soak.cycle import Cycle, carry_over_snapshot
+from stallbench.studies.soak.cycle import Cycles
 from stallbench.studies.soak.disk import (
     bound_bytes,
     choose_to_reduce,
@@ -38,77 +32,72 @@ from stallbench.studies.soak.disk import (
 )
 from stallbench.studies.soak.figures import read_figures
 from stallbench.studies.soak.folder import SoakFolder, create_soak_folder
-from stallbench.studies.soak.plan import format_cycle_command
-from stallbench.studies.soak.record import CycleRecord, SoakRecord
+from stallbench.studies.soak.plan import FindServers, SoakPlan, find_external, read_scenario_again, require_fit_for_soak
+from stallbench.studies.soak.record import CycleRun, SoakRecord
 from stallbench.studies.soak.screen import SoakView
+from stallbench.studies.study import Runner, Say, Study
 from stallbench.verdicts import RunTables
+from stallbench.verdicts.baseline.against import write_against
+from stallbench.visible_text import say
 
 
-class Soak:
-    """A soak that is carried out in this process; `begin` or `resume` creates its folder."""
+class Soak(Study[SoakRecord, CycleRun]):
+    """Cycles until the planned number is completed. One whose verdict is not ``pass`` does not end the soak."""
 
-    def __init__(
-        self, folder: SoakFolder, record: SoakRecord, scenario: Scenario, view: SoakView, external: ExternalServers | None
-    ) -> None:
-        """Start nothing yet."""
-        self.folder = folder
-        self.record = record
+    folder: SoakFolder
+
+    def __init__(self, folder: SoakFolder, record: SoakRecord, runner: Runner, say: Say, scenario: Scenario) -> None:
+        """Start nothing yet. ``scenario``: as its file is read now, by which processes of the queue are started."""
+        super().__init__(folder, record, runner, say)
         self._scenario = scenario
-        self._view = view
-        self._external = external
-        self._server_set = 1 + max((cycle.server_set for cycle in record.cycles), default=0)
-        self._cycle: Cycle | None = None
-        """The running cycle, or the last one, whose processes are suspended."""
-        self._pipeline = KeptPipeline()
+        self._server_set = 1 + max((cycle.server_set for cycle in record.runs), default=0)
+        self._began_s = 0.0
 
-    def describe_plan(self) -> str:
-        """Return what is about to be done, and how much space it may take."""
+    def prepare(self) -> None:
+        """Say what is about to be done, and how much space it may take."""
         scenario, record = self._scenario, self.record
-        bound = self._bound_bytes()
         cycles = "cycle" if record.planned_cycles == 1 else "cycles"
         done = f", {len(record.completed)} of them done" if record.completed else ""
-        return (
+        self.say(
             f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {record.planned_cycles} {cycles} of "
-            f"{format_duration(scenario.duration_s)}{done}; the records are in {self.folder.path} and take {format_bytes(bound)} at most"
+            f"{format_duration(scenario.duration_s)}{done}; the records are in {self.folder.path} and take "
+            f"{format_bytes(self._bound_bytes())} at most"
         )
 
-    def carry_out(self) -> None:
-        """Carry out cycles until the planned number is completed; the record has the outcome of each.
+    def next_run(self) -> CycleRun | None:
+        """Return the next cycle. Raises `NotCarriedOutError` if there is no space for it."""
+        self._remove_old_records()
+        left = self.record.planned_cycles - len(self.record.completed)
+        if left <= 0:
+            return None
+        self._require_space()
+        number = 1 + len(self.record.runs)
+        self.say(f"cycle {number} begins; {left - 1} more follow")
+        self._began_s = time.monotonic()
+        return CycleRun(number=number, server_set=self._server_set, start_ns=time.time_ns())
 
-        A cycle whose verdict is not ``pass`` does not end the soak. A cycle that cannot be carried out does: `NotCarriedOutError`.
-        """
-        status: Literal["completed", "failed", "aborted"] = "failed"
-        reason = "the bench ended unexpectedly"
-        with self._pipeline, self._prepare() as (processes, scratch):
-            try:
-                while len(self.record.completed) < self.record.planned_cycles:
-                    self._require_space()
-                    self._go_through_cycle(processes, scratch)
-                status, reason = "completed", ""
-            except KeyboardInterrupt:
-                status, reason = "aborted", "interrupted"
-                raise
-            except StallbenchError as error:
-                reason = str(error).partition("\n")[0]
-                raise
-            except OSError as error:
-                reason = str(error)
-                raise NotCarriedOutError(reason) from error
-            finally:
-                try:
-                    if self._cycle is not None:
-                        self._cycle.take_down()
-                    processes.stop_all()
-                finally:
-                    self._write(self.record.with_end(status, reason))
+    def scenario_of(self, run: CycleRun) -> Scenario:
+        """Return the scenario with a seed of the cycle's own."""
+        return with_seed(self._scenario, self._scenario.seed + run.number - 1)
 
-    @contextmanager
-    def _prepare(self) -> Iterator[tuple[Supervisor, Path]]:
-        token = secrets.token_hex(8)
-        scratch = Path(tempfile.mkdtemp(prefix="stallbench-"))
-        # The reaper marks the record of the cycle that is running when the bench is killed.
-        with start_reaper(token, record=self.folder.current.record, scratch=scratch):
-            yield Supervisor(token, scratch=scratch), scratch
+    def judge(self, run: CycleRun, folder: RunFolder) -> CycleRun:
+        """Make tables, verdict and page while the load is suspended. A cycle whose tables cannot be made is unknown; the soak continues."""
+        rested_s = time.monotonic()
+        found: dict[str, object]
+        try:
+            verdict = self.runner.conclude(folder)
+            found = {"verdict": verdict.verdict, "reason": verdict.reason, "figures": read_figures(RunTables(folder.path))}
+        except (StallbenchError, OSError, subprocess.SubprocessError) as error:
+            found = {"verdict": "unknown", "reason": f"its tables could not be made: {str(error).partition(chr(10))[0]}"}
+        now_s, size = time.monotonic(), measure_bytes(folder.path)
+        found |= {"spent_s": now_s - self._began_s, "resting_s": now_s - rested_s, "record_bytes": size, "bytes": size}
+        run = run.model_copy(update={**found, "left_over": read_held_count(folder.final_snapshot)})
+        self.say(f"{self.title_of(run)}: {(run.verdict or 'unknown').upper()}: {run.reason}")
+        return run
+
+    def title_of(self, run: CycleRun) -> str:
+        """Return its number."""
+        return f"cycle {run.number}"
 
     def _bound_bytes(self) -> int:
         return bound_bytes(
@@ -121,7 +110,7 @@ class Soak:
 
     def _require_space(self) -> None:
         bound = self._bound_bytes()
-        self._write(self.record.model_copy(update={"bound_bytes": bound}))
+        self.record = self.record.model_copy(update={"bound_bytes": bound})
         held = measure_bytes(self.folder.path)
         if held > bound:
             raise NotCarriedOutError(
@@ -133,122 +122,77 @@ class Soak:
                 f"{self.folder.path}: no space for another cycle; free some space, then: stallbench soak --continue"
             )
 
-    def _go_through_cycle(self, processes: Supervisor, scratch: Path) -> None:
-        """Carry one cycle out, make its tables while the load is suspended, and add it to the record."""
-        number = 1 + len(self.record.cycles)
-        began_s = time.monotonic()
-        folder = self.folder.begin_cycle(number)
-        if self._cycle is not None:
-            carry_over_snapshot(self.folder.cycle(number - 1), folder)
-        entry = CycleRecord(number=number, server_set=self._server_set, start_ns=time.time_ns())
-        self._write(self.record.with_cycle(entry))
-        left = self.record.planned_cycles - len(self.record.completed)
-        self._view.say(f"cycle {number} begins; {left - 1} more follow")
-        cycle = self._cycle = self._open_cycle(folder, processes, scratch, number)
-        try:
-            with ending_recorded(cycle.recorder, cycle.take_down, also_if_completed=False):
-                cycle.carry_out()
-            rested_s = time.monotonic()
-            entry = self._judge(folder, entry.model_copy(update={"status": "completed", "left_over": cycle.left_over}))
-        except KeyboardInterrupt:
-            self._write(self.record.with_cycle(entry.model_copy(update={"status": "aborted", "reason": "interrupted"})))
-            raise
-        except NotCarriedOutError as error:
-            reason = str(error).partition("\n")[0]
-            self._write(self.record.with_cycle(entry.model_copy(update={"status": "failed", "reason": reason})))
-            raise NotCarriedOutError(f"cycle {number} could not be carried out: {error}\nits records: {folder.path}") from error
-        now_s = time.monotonic()
-        entry = entry.model_copy(update={"spent_s": now_s - began_s, "resting_s": now_s - rested_s})
-        self._write(self.record.with_cycle(entry))
-        self._view.say(f"cycle {number}: {(entry.verdict or 'unknown').upper()}: {entry.reason}")
-        self._remove_old_records()
-
-    def _open_cycle(self, folder: RunFolder, processes: Supervisor, scratch: Path, number: int) -> Cycle:
-        scenario = with_seed(self._scenario, self._scenario.seed + number - 1)
-        recorder = RunRecorder(folder.record, scenario)
-        recorder.note(f"Cycle {number} of the soak {self.folder.path.name}; what its processes printed is in the soak's logs.")
-        if any(phase.chaos for phase in scenario.phases):
-            sentence = f"The combined faults of cycle {number} have the seed {scenario.seed}; repeat them: {format_cycle_command(scenario)}"
-            recorder.note(sentence)
-            self._view.say(sentence)
-        return Cycle(scenario, self.folder.current, recorder, processes, scratch, self._view, self._external, self._cycle)
-
-    def _judge(self, folder: RunFolder, entry: CycleRecord) -> CycleRecord:
-        """Make the tables, the verdict and the page. A cycle whose tables cannot be made is unknown; the soak continues."""
-        try:
-            verdict = conclude(folder, self._pipeline.make_tables)
-            figures = read_figures(RunTables(folder.path))
-        except (StallbenchError, OSError, subprocess.SubprocessError) as error:
-            reason = f"its tables could not be made: {str(error).partition(chr(10))[0]}"
-            return entry.model_copy(update={"verdict": "unknown", "reason": reason, **_sizes(folder)})
-        return entry.model_copy(
-            update={"verdict": verdict.verdict, "reason": verdict.reason, "figures": figures, **_sizes(folder)}
-        )
-
     def _remove_old_records(self) -> None:
-        for cycle in choose_to_reduce(self.record.cycles, self.record.keep):
+        for cycle in choose_to_reduce(self.record.runs, self.record.keep):
             folder = self.folder.cycle(cycle.number)
             remove_records(folder)
-            self._write(
-                self.record.with_cycle(cycle.model_copy(update={"records_removed": True, "bytes": measure_bytes(folder.path)}))
-            )
-
-    def _write(self, record: SoakRecord) -> None:
-        self.record = record
-        self.folder.write(record)
+            size = measure_bytes(folder.path)
+            self.record = self.record.with_run(cycle.model_copy(update={"records_removed": True, "bytes": size}))
+            self.folder.write(self.record)
 
 
-def begin(
-    scenario: Scenario, for_s: float, keep: int, runs: Path, external: ExternalServers | None
-) -> tuple[SoakFolder, SoakRecord]:
-    """Check the disk space and create a new soak's folder; raises `BadInputError` if there is too little space."""
-    bound = bound_bytes(scenario, cycles=int(for_s / scenario.duration_s + 1e-9), keep=keep)
-    require_space(runs, Path(tempfile.gettempdir()), bound, is_external=external is not None)
-    folder = create_soak_folder(runs, scenario.name, scenario.variant)
+def carry_out_soak(plan: SoakPlan, runs: Path, runner: Runner | None = None) -> tuple[SoakFolder, SoakRecord]:
+    """Carry the plan out in a new folder below ``runs``; returns the folder and its record, which has the outcome of each cycle.
+
+    ``runner``: carries out the single cycles; `Cycles` if none. Raises `BadInputError` if there is too little space, `NotCarriedOutError` if the
+    folder cannot be created, or if the capacity of the workers cannot be measured.
+    """
+    plan = replace(plan, scenario=with_measured_load(plan.scenario, _say, runs, plan.external))
+    bound = bound_bytes(plan.scenario, cycles=int(plan.for_s / plan.scenario.duration_s + 1e-9), keep=plan.keep)
+    require_space(runs, Path(tempfile.gettempdir()), bound, is_external=plan.external is not None)
+    folder = create_soak_folder(runs, plan.scenario.name, plan.scenario.variant)
     record = SoakRecord(
         id=folder.path.name,
         bench=describe_bench(),
-        scenario=scenario,
-        for_s=for_s,
-        keep=keep,
-        is_external=external is not None,
+        scenario=plan.scenario,
+        for_s=plan.for_s,
+        keep=plan.keep,
+        is_external=plan.external is not None,
     )
     folder.write(record)
-    return folder, record
+    if plan.against:
+        write_against(folder.path, plan.against)
+    return folder, _carry_out_cycles(folder, record, plan.scenario, plan.external, runner)
 
 
-def resume(folder: SoakFolder, keep: int | None, *, is_external: bool) -> SoakRecord:
-    """Prepare a soak to continue after its last completed cycle; raises `BadInputError` if it cannot be resumed.
+def continue_soak(folder: SoakFolder, keep: int | None, find_servers: FindServers, runner: Runner | None = None) -> SoakRecord:
+    """Carry out the cycles that a soak lacks after its last completed one. Raises `BadInputError` if it cannot be continued.
 
-    A cycle in which the bench was killed is marked. ``keep`` replaces the value that the soak was begun with, if given.
+    ``keep`` replaces the value that the soak was begun with, if given.
     """
-    record = folder.read()
-    if record.status == "completed":
-        raise BadInputError(f"{folder.path}: is complete; there is nothing to resume")
-    if record.status == "running" and is_bench_alive(dict(record.bench)):
-        raise BadInputError(f"{folder.path}: is running in process {record.bench.pid}; there is nothing to resume")
-    if record.is_external != is_external:
+    record = folder.read_to_continue()
+    record.require_lacking(folder.path)
+    scenario = read_scenario_again(record.scenario)
+    require_fit_for_soak(scenario)
+    external = find_external(scenario, find_servers)
+    if record.is_external != (external is not None):
         servers = "external: give --dsn and --database again" if record.is_external else "started by the bench: leave out --dsn"
         raise BadInputError(f"{folder.path}: its servers were {servers}")
-    for cycle in record.cycles:
-        if cycle.status == "running":
-            record = record.with_cycle(cycle.model_copy(update={"status": "killed", "reason": "the bench was killed during it"}))
-    if record.cycles:
-        last = record.cycles[-1]
-        fresh = "a new queue on the external servers" if is_external else "new servers and an empty queue"
-        note = f"The soak was resumed after cycle {last.number} with {fresh}; drift is measured separately before and after."
+    record = record.continued()
+    if record.runs:
+        last = record.runs[-1]
+        fresh = "a new queue on the external servers" if external else "new servers and an empty queue"
+        note = f"The soak was continued after cycle {last.number} with {fresh}; drift is measured separately before and after."
         if last.status != "completed":
             note += f" Cycle {last.number} is {last.status} ({last.reason}); it is kept and not counted."
         record = record.with_note(note)
     # A killed bench did not end its faults inside workers; the new workers would read them.
     if folder.current.job_faults.exists():
         shutil.rmtree(folder.current.job_faults)
-    changes = {"keep": record.keep if keep is None else keep}
-    record = record.model_copy(update={"status": "running", "reason": "", "bench": describe_bench(), **changes})
+    record = record.model_copy(update={"keep": record.keep if keep is None else keep})
     folder.write(record)
-    return record
+    return _carry_out_cycles(folder, record, scenario, external, runner)
 
 
-def _sizes(folder: RunFolder) -> dict[str, int]:
-    size = measure_bytes(folder.path)
-    return {"record_bytes": size, "bytes": size}
+def _carry_out_cycles(
+    folder: SoakFolder, record: SoakRecord, scenario: Scenario, external: ExternalServers | None, runner: Runner | None
+) -> SoakRecord:
+    view = SoakView(folder.log)
+    runner = runner or Cycles(folder, view, external, next_number=1 + len(record.runs))
+    return Soak(folder, record, runner, view.say, scenario).carry_out()
+
+
+def _say(sentence: str) -> None:
+    """Print a message at once, or drop it if the terminal is closed."""
+    with suppress(OSError):
+        say(sentence, flush=True)

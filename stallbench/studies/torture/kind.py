@@ -16,20 +16,21 @@ from stallbench.studies.torture.record import TortureFolder, TortureRecord
 from stallbench.studies.torture.screen import describe_torture, print_torture
 
 
-class TortureKind(StudyKind):
+class TortureKind(StudyKind[TortureRecord]):
     """A queue at every crash point."""
 
     title = "torture"
-    model = TortureRecord
+    folder = TortureFolder
     has_baseline = False
 
-    def conclude(self, folder: Path) -> Conclusion:
-        """Make page and JUnit from what the runs have shown."""
-        of_torture = TortureFolder(folder)
-        record = of_torture.read()
-        write_pages(of_torture, record, _make_page(record))
-        write_junit(folder, record.plan.kind, record, _list_suites(folder, record))
-        return Conclusion(record, lambda report: print_torture(record, report))
+    def conclude_record(self, folder: TortureFolder, record: TortureRecord) -> Conclusion[TortureRecord]:
+        """Show what the runs have shown."""
+
+        def write() -> None:
+            write_pages(folder, record, _make_page(record))
+            write_junit(folder.path, record.plan.kind, record, _list_suites(folder.path, record))
+
+        return Conclusion(folder, record, write, lambda report: print_torture(record, report))
 
 
 def _make_page(record: TortureRecord) -> Page:
