@@ -1,8 +1,7 @@
 """Reads the addresses that `stallbench observe` is given, and where the password comes from.
 
 A PostgreSQL address is libpq's, a URI or ``host=.. dbname=..``. What it leaves out comes from where psql takes it: PGHOST, PGUSER, the password file
-(~/.pgpass). Parameters about encryption are handed to libpq by its environment variables, which every process of the observation inherits. Those of an
-address of MariaDB or MySQL are read by `stallbench.engines.mysql_encryption`.
+(~/.pgpass). Parameters of an address of MariaDB or MySQL are read by `stallbench.engines.mysql_encryption`.
 """
 
 from __future__ import annotations
@@ -99,10 +98,11 @@ def _read_postgres(name: str, url: str) -> Endpoint:
         raise BadInputError(f"--dsn {name}: cannot be read: {' '.join(str(error).split())}; {_FORM}") from None
     if "password" in given:
         raise _password_issue(name, "PGPASSWORD")
-    for key in [key for key in given if key not in _FROM_ENVIRONMENT]:
-        value = given.pop(key)
-        if variable := read_parameter(f"--dsn {name}", key, value, _PARAMETERS):
-            os.environ[variable] = value
+    parameters = {
+        key: value
+        for key, value in given.items()
+        if key not in _FROM_ENVIRONMENT and read_parameter(f"--dsn {name}", key, value, _PARAMETERS)
+    }
     values = {key: given.get(key) or os.environ.get(variable, "") for key, variable in _FROM_ENVIRONMENT.items()}
     port = values["port"] or str(_PORTS["postgres"])
     if not port.isdecimal() or "," in values["host"]:
@@ -115,6 +115,7 @@ def _read_postgres(name: str, url: str) -> Endpoint:
         port=int(port),
         database=values["dbname"],
         user=values["user"],
+        parameters=parameters,
         password=_find_password("PGPASSWORD"),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -213,6 +214,8 @@ def test_addresses_are_libpq_s_and_the_password_is_the_environment_s(monkeypatch
     assert "secret" not in repr(servers)
     by_words = read_addresses(["host=db.test dbname=app user=me"]).primary
     assert (by_words.host, by_words.database, by_words.user) == ("db.test", "app", "me")
+    assert (servers.primary.parameters, servers.replicas["replica1"].parameters) == ({"sslmode": "require"}, {})
+    assert "PGSSLMODE" not in os.environ, "what one address says is for its server alone"
 
 
 @pytest.mark.parametrize(
