@@ -234,8 +234,8 @@ RunHere = Callable[..., "subprocess.CompletedProcess[str]"]
 def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunHere:
     """Runs the command line in this process, which has imported it already: what reads a run, or is refused before the run begins."""
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["stallbench", *arguments])
+    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["stallbench", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         assert isinstance(ended.value.code, int)

@@ -1,4 +1,4 @@
-"""The servers of the integration tests, and a second operating-system user."""
+"""The servers of the integration tests, the command line, and a second operating-system user."""
 
 from __future__ import annotations
 
@@ -13,9 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.conftest import run_here, use_pipeline_service
 from tests.integration.conftest import cluster, database, empty_on, open_connection, servers, shared_clusters, started_cluster
 
-__all__ = ["cluster", "database", "empty_on", "open_connection", "servers", "shared_clusters", "started_cluster"]
+__all__ = [
+    "cluster",
+    "database",
+    "empty_on",
+    "open_connection",
+    "run_here",
+    "servers",
+    "shared_clusters",
+    "started_cluster",
+    "use_pipeline_service",
+]
 _COMMAND_LIMIT_S = 60
 
 

@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 
 import psutil
+import pytest
 
 from stallbench import PROJECT
 from tests.security.conftest import OtherUser
@@ -71,8 +72,11 @@ def ask_spark(other_user: OtherUser, *, authenticate: bool) -> dict[str, str]:
 
 
 def test_spark_deserialises_nothing_of_another_user(other_user: OtherUser) -> None:
-    """Without the setting it would."""
     answers = ask_spark(other_user, authenticate=True)
     assert any("Expected SaslMessage" in answer for answer in answers.values())
     assert not any("NettyRpcHandler" in answer for answer in answers.values())
+
+
+@pytest.mark.long
+def test_without_the_setting_spark_would(other_user: OtherUser) -> None:
     assert any("NettyRpcHandler" in answer for answer in ask_spark(other_user, authenticate=False).values())

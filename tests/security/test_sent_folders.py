@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,15 +13,12 @@ from stallbench import PROJECT
 from stallbench.base.storage.private import UntrustedError
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_NOT_CARRIED_OUT
 from stallbench.run.folder import find_study_folder
+from tests.end_to_end.conftest import RunHere
 
 SAMPLE = PROJECT / "reports" / "sample"
 NAME = "20260101T000000Z-sent"
-LIMIT_S = 300
 
-
-def stallbench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stallbench.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+pytestmark = pytest.mark.usefixtures("use_pipeline_service")
 
 
 def says(ended: subprocess.CompletedProcess[str]) -> str:
@@ -74,22 +70,24 @@ def put_link(at: Path, to: Path) -> None:
         ("report.html", "config"),
     ],
 )
-def test_a_report_follows_no_link(sent: Path, outside: Path, name: str, to: str) -> None:
+def test_a_report_follows_no_link(run_here: RunHere, sent: Path, outside: Path, name: str, to: str) -> None:
     shutil.copy(sent / "run.json", outside)
     before = list_kept(outside)
     put_link(sent / name, outside / to)
-    ended = stallbench("report", sent)
+    ended = run_here("report", sent)
     assert (ended.returncode, list_kept(outside)) == (EXIT_NOT_CARRIED_OUT, before)
     assert f"{sent / name}: is a link; expected only files and folders in {sent}: remove it" in says(ended)
 
 
 @pytest.mark.parametrize("command", ["report", "baseline"])
-def test_no_command_follows_a_link_in_the_folder_of_a_study(tmp_path: Path, outside: Path, command: str) -> None:
+def test_no_command_follows_a_link_in_the_folder_of_a_study(
+    run_here: RunHere, tmp_path: Path, outside: Path, command: str
+) -> None:
     folder = tmp_path / "sent"
     folder.mkdir()
     (folder / "study.json").write_text("{}")
     (folder / "report.html").symlink_to(outside / "config")
-    ended = stallbench(command, folder)
+    ended = run_here(command, folder)
     assert "report.html: is a link" in says(ended)
     assert ended.returncode in (EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT)
     assert (outside / "config").read_text() == "keep"
@@ -110,64 +108,64 @@ def test_the_link_to_the_running_cycle_of_a_soak_is_no_reason_to_refuse_it_and_o
         find_study_folder("soak", tmp_path)
 
 
-def test_an_upload_copies_nothing_to_which_a_link_leads(sent: Path, outside: Path, tmp_path: Path) -> None:
+def test_an_upload_copies_nothing_to_which_a_link_leads(run_here: RunHere, sent: Path, outside: Path, tmp_path: Path) -> None:
     put_link(sent / "logs" / "worker-9.log", outside / "config")
     bucket = tmp_path / "bucket"
     shutil.copytree(SAMPLE, bucket / NAME)  # an address of this kind makes no folders
-    ended = stallbench("upload", sent, f"local://{bucket}")
+    ended = run_here("upload", sent, f"local://{bucket}")
     assert ended.returncode == EXIT_NOT_CARRIED_OUT
     assert "worker-9.log: is a link" in says(ended)
     assert not list(bucket.rglob("worker-9.log"))
 
 
 @pytest.mark.parametrize("name", ["against.json", "events/worker-9.csv", "README"])
-def test_a_report_does_not_wait_for_a_pipe(sent: Path, name: str) -> None:
+def test_a_report_does_not_wait_for_a_pipe(run_here: RunHere, sent: Path, name: str) -> None:
     os.mkfifo(sent / name)
-    ended = stallbench("report", sent)
+    ended = run_here("report", sent)
     assert ended.returncode == EXIT_NOT_CARRIED_OUT
     assert f"{sent / name}: is a pipe, a socket or a device" in says(ended)
 
 
-def test_clean_removes_no_password_to_which_a_link_leads(sent: Path, outside: Path) -> None:
+def test_clean_removes_no_password_to_which_a_link_leads(run_here: RunHere, sent: Path, outside: Path) -> None:
     before = list_kept(outside)
     put_link(sent / "external", outside)
-    ended = stallbench("clean", "--runs", sent.parent)
+    ended = run_here("clean", "--runs", sent.parent)
     assert (ended.returncode, list_kept(outside)) == (0, before)
     assert f"left as it is: {sent / 'external'}" in says(ended)
 
 
-def test_clean_removes_the_password_of_a_run_that_a_group_may_join(sent: Path) -> None:
+def test_clean_removes_the_password_of_a_run_that_a_group_may_join(run_here: RunHere, sent: Path) -> None:
     external = sent / "external"
     external.mkdir()
     (external / "password").write_text("secret")
     external.chmod(0o3770)
-    assert stallbench("clean", "--runs", sent.parent).returncode == 0
+    assert run_here("clean", "--runs", sent.parent).returncode == 0
     assert not list(external.iterdir())
 
 
 @pytest.mark.parametrize("name", ["run.json", "study.json", "soak.json", "comparison.json"])
-def test_a_record_that_is_nested_too_deeply_is_one_message_and_stops_no_clean(sent: Path, name: str) -> None:
+def test_a_record_that_is_nested_too_deeply_is_one_message_and_stops_no_clean(run_here: RunHere, sent: Path, name: str) -> None:
     deep = sent.with_name("20260101T000000Z-deep")
     (deep / "events").mkdir(parents=True)
     (deep / name).write_text("[" * 200_000)
     (sent / "external").mkdir()
     (sent / "external" / "password").write_text("secret")
-    cleaned = stallbench("clean", "--runs", sent.parent)
+    cleaned = run_here("clean", "--runs", sent.parent)
     assert (cleaned.returncode, "Traceback" in says(cleaned)) == (0, False)
     assert not (sent / "external" / "password").exists(), "the folder after it is cleaned"
-    reported = stallbench("report", deep)
+    reported = run_here("report", deep)
     assert (reported.returncode, "Traceback" in says(reported)) == (EXIT_BAD_INPUT, False)
 
 
-def test_a_baseline_that_is_nested_too_deeply_is_one_message(sent: Path) -> None:
+def test_a_baseline_that_is_nested_too_deeply_is_one_message(run_here: RunHere, sent: Path) -> None:
     (sent / "against.json").write_text("[" * 200_000)
-    ended = stallbench("report", sent)
+    ended = run_here("report", sent)
     assert (ended.returncode, "Traceback" in says(ended)) == (EXIT_FAIL, False)
     assert "against.json: damaged" in says(ended)
 
 
-def test_a_folder_without_links_is_reported_also_by_a_link_of_its_user(sent: Path) -> None:
+def test_a_folder_without_links_is_reported_also_by_a_link_of_its_user(run_here: RunHere, sent: Path) -> None:
     (sent.parent / "latest").symlink_to(sent.name)
-    ended = stallbench("report", "latest", "--runs", sent.parent)
+    ended = run_here("report", "latest", "--runs", sent.parent)
     assert "is a link" not in says(ended)
     assert ended.returncode == 0, says(ended)
