@@ -10,6 +10,7 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from tests.integration.observed import look_at, section_of, text_of
+from tests.integration.statistics import publish_statistics
 from tests.security.test_hostile_database import _OPEN, _OWNER, _TABLES, HostileDatabase, hostile
 from tests.waiting import wait_for
 
@@ -81,6 +82,7 @@ def test_a_setting_of_the_database_hides_nothing(hostile: HostileDatabase, setti
     hostile.admin.execute(
         'CREATE TABLE tenant."Ж" (n int); INSERT INTO tenant."Ж" SELECT generate_series(1, 20000); DELETE FROM tenant."Ж"'
     )
+    publish_statistics(hostile.admin)
     dead = "SELECT 1 FROM pg_stat_all_tables WHERE relname = 'Ж' AND n_dead_tup > 10000"
     wait_for(lambda: hostile.admin.execute(dead).fetchall(), "the server to have counted its dead rows")
     before = {section.title for section in look_at(hostile.endpoint).sections}
