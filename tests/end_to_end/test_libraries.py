@@ -29,8 +29,8 @@ SETTINGS = {
 """What those need that poll seldom by default, and would otherwise leave the last jobs in the queue."""
 RESCUED_AT_START = ("dramatiq_pg",)
 """Those whose worker looks for the jobs of dead workers when it starts, as the one does that replaces a killed one."""
-QUICK = ("graphile_worker", "laravel", "pgqueuer")
-"""Those that `make test` runs once, one for each of three languages; `make test-libraries` runs all."""
+QUICK = ("pgqueuer",)
+"""The one that `make test` runs; `make test-libraries` runs all."""
 BRIEF = ("phases.baseline.duration=1s", "phases.recovery.duration=1s", "phases.recovered.duration=1s")
 """What those need that leave no job waiting: the phase whose figures are looked at stays as long as it is."""
 

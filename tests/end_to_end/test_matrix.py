@@ -49,6 +49,7 @@ def matrix(tmp_path: Path) -> tuple[str, ...]:
     return "matrix", str(scenario), "--versions", f"postgres:{OLD},postgres:{NEW}", "--repeat", "1"
 
 
+@pytest.mark.long
 def test_a_scenario_runs_on_two_versions_and_one_round_decides_nothing(bench: Bench, matrix: tuple[str, ...]) -> None:
     ended = bench.run(*matrix)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -55,7 +55,11 @@ def damage_copy(folder: Path, draw: random.Random) -> tuple[str, str]:
         source = SAMPLE / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
     kinds = [
-        [path for path in sorted(folder.rglob("*")) if path.is_file() and path.relative_to(folder).parts[0] == name]
+        [
+            path
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.stat().st_size and path.relative_to(folder).parts[0] == name
+        ]
         for name in RECORDS
     ]
     path = draw.choice(draw.choice(kinds))
@@ -86,7 +90,7 @@ def needs(name: str, how: str) -> bool:
     return how in ("emptied", "removed", "foreign") and name.startswith(("run.json", "events/"))
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, COPIES // 6))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, COPIES // 6))])
 def test_a_damaged_run_ends_with_one_message_or_an_honest_verdict(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     for number in range(6):
