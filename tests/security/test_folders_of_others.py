@@ -13,8 +13,9 @@ from stallbench import PROJECT
 from stallbench.base.storage.private import UntrustedError
 from stallbench.errors import EXIT_NOT_CARRIED_OUT
 from stallbench.run.folder import require_own
+from tests.end_to_end.conftest import RunHere
 from tests.security.conftest import OtherUser
-from tests.security.test_sent_folders import outside, says, stallbench
+from tests.security.test_sent_folders import outside, says
 
 __all__ = ["outside"]
 SAMPLE = PROJECT / "reports" / "sample"
@@ -43,7 +44,7 @@ def give(path: Path, user: OtherUser) -> None:
 
 
 def test_a_report_of_a_folder_of_another_user_removes_nothing_of_who_reports(
-    folder: Path, outside: Path, other_user: OtherUser
+    run_here: RunHere, folder: Path, outside: Path, other_user: OtherUser
 ) -> None:
     shutil.rmtree(folder / "tables")
     shutil.rmtree(folder / "sealed", ignore_errors=True)
@@ -51,7 +52,7 @@ def test_a_report_of_a_folder_of_another_user_removes_nothing_of_who_reports(
     before = sorted(outside.rglob("*"))
     attack = ["/usr/bin/python3", "-c", ATTACK, str(folder), str(outside)]
     with subprocess.Popen(attack, user=other_user.uid, group=other_user.gid, extra_groups=[], cwd="/") as attacker:
-        ended = stallbench("report", folder)
+        ended = run_here("report", folder)
         attacker.kill()
     assert sorted(outside.rglob("*")) == before
     assert ended.returncode == EXIT_NOT_CARRIED_OUT
@@ -61,10 +62,10 @@ def test_a_report_of_a_folder_of_another_user_removes_nothing_of_who_reports(
 
 @pytest.mark.parametrize("command", [("report",), ("upload",)])
 def test_every_command_that_writes_into_a_folder_refuses_that_of_another_user(
-    folder: Path, tmp_path: Path, other_user: OtherUser, command: tuple[str, ...]
+    run_here: RunHere, folder: Path, tmp_path: Path, other_user: OtherUser, command: tuple[str, ...]
 ) -> None:
     give(folder, other_user)
-    ended = stallbench(*command, folder, *([f"local://{tmp_path}"] if command == ("upload",) else []))
+    ended = run_here(*command, folder, *([f"local://{tmp_path}"] if command == ("upload",) else []))
     assert ended.returncode == EXIT_NOT_CARRIED_OUT
     assert f"belongs to {other_user.name}" in says(ended)
     copied = tmp_path / "copied"
