@@ -11,6 +11,7 @@ import typer
 from stallbench.commands.endings import conclude_study_and_exit, require_clone
 from stallbench.commands.options import (
     AgainstOption,
+    JudgeOption,
     RoundsOption,
     RunsOption,
     SeedOption,
@@ -18,6 +19,7 @@ from stallbench.commands.options import (
     ToleranceOption,
     find_against,
     find_study_to_continue,
+    list_overrides,
     require_no_options,
 )
 from stallbench.errors import (
@@ -68,6 +70,7 @@ def compare(
     repeat: RoundsOption = 3,
     seed: SeedOption = None,
     set_: SetOption = None,
+    judge: JudgeOption = None,
     continue_: Annotated[
         str | None,
         typer.Option(
@@ -110,6 +113,7 @@ def compare(
         "--load": None if load == "common" else load,
         "--seed": seed,
         "--set": set_ or None,
+        "--judge": judge,
         "--against": against,
         "--tolerance": tolerance or None,
     }
@@ -132,7 +136,7 @@ def compare(
         load=_read_load(load),
         rounds=repeat,
         seed=seed,
-        overrides=set_ or [],
+        overrides=list_overrides(set_, judge),
     )
     if compared:
         plan = plan.comparable_with(compared.baseline)

@@ -9,6 +9,7 @@ import typer
 from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.commands.options import (
     AgainstOption,
+    JudgeOption,
     RoundsOption,
     RunsOption,
     ScenarioArgument,
@@ -17,6 +18,7 @@ from stallbench.commands.options import (
     ToleranceOption,
     VariantOption,
     find_against,
+    list_overrides,
 )
 from stallbench.run.folder import RUNS
 
@@ -36,6 +38,7 @@ def matrix(
     repeat: RoundsOption = 3,
     seed: SeedOption = None,
     set_: SetOption = None,
+    judge: JudgeOption = None,
     against: AgainstOption = None,
     tolerance: ToleranceOption = None,
     runs: RunsOption = RUNS,
@@ -59,7 +62,9 @@ def matrix(
     from stallbench.studies.comparison.versions import make_matrix_plan
 
     compared = find_against(against, tolerance, runs)
-    plan = make_matrix_plan(scenario, versions=versions, variant=variant, rounds=repeat, seed=seed, overrides=set_ or [])
+    plan = make_matrix_plan(
+        scenario, versions=versions, variant=variant, rounds=repeat, seed=seed, overrides=list_overrides(set_, judge)
+    )
     if compared:
         plan = plan.comparable_with(compared.baseline)
     folder, record = carry_out_runs(plan, runs, say=print, compared=compared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,23 @@ VariantOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one value of the scenario, by its key path. Can be repeated."),
+]
+
+
+class JudgedAs(StrEnum):
+    """What a run is asked."""
+
+    REPRODUCED = "reproduced"
+    SURVIVES = "survives"
+
+
+JudgeOption = Annotated[
+    JudgedAs | None,
+    typer.Option(
+        "--judge",
+        help="reproduced: does the run show what the scenario expects? survives: does the queue survive, whatever is expected? "
+        "Default: reproduced for the scenario's own queue, survives for another one in its place.",
+    ),
 ]
 AgainstOption = Annotated[
     str | None,
@@ -145,6 +163,11 @@ SparkConfOption = Annotated[
         help="A setting for Spark, as for `spark-submit --conf`. Can be repeated. No secrets: process lists would show them.",
     ),
 ]
+
+
+def list_overrides(set_: Sequence[str] | None, judge: JudgedAs | None) -> list[str]:
+    """Return what ``--set`` and ``--judge`` change in the scenario, each ``key=value``."""
+    return [*(set_ or []), *([f"judge={judge}"] if judge else [])]
 
 
 def require_writable(option: str, path: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -17,6 +18,7 @@ from stallbench.commands.options import (
     AllowServerChangesOption,
     DatabaseOption,
     DsnOption,
+    JudgeOption,
     RunsOrAddressOption,
     ScenarioArgument,
     SetOption,
@@ -24,10 +26,13 @@ from stallbench.commands.options import (
     ToxiproxyOption,
     VariantOption,
     find_against,
+    list_overrides,
 )
 from stallbench.errors import (
     EXIT_INTERRUPTED,
+    EXIT_PASS,
     BadInputError,
+    NotCarriedOutError,
 )
 from stallbench.run.folder import RUNS, RunFolder
 from stallbench.shell_command import format_shell_command
@@ -42,6 +47,11 @@ def run(
     scenario: ScenarioArgument,
     variant: VariantOption = None,
     set_: SetOption = None,
+    judge: JudgeOption = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Start nothing: say which servers, time and disk the run needs, and what will be judged."),
+    ] = False,
     keep_servers: Annotated[
         bool,
         typer.Option("--keep-servers", help="Keep the servers running after the run until Ctrl-C, so that you can inspect them."),
@@ -101,7 +111,7 @@ def run(
 ) -> None:
     """Run a scenario and judge it, on servers that the bench starts or on external servers (--dsn).
 
-    Exit codes: 0 every expectation and check passes, 1 one fails or is unknown, 2 bad input, 3 the run could not be carried out, or it
+    Exit codes: 0 every expectation, requirement and check passes, 1 one fails or is unknown, 2 bad input, 3 the run could not be carried out, or it
     passed and could not be uploaded, or something that it created stays on external servers, 130 interrupted.
 
     For example:
@@ -109,6 +119,9 @@ def run(
         stallbench run longtx
         stallbench run longtx --variant skip_locked
         stallbench run longtx --set workers.count=4 --set phases.longtx.duration=30s
+        stallbench run longtx --set queue.kind=app/queue.py:MyQueue
+        stallbench run longtx --judge survives
+        stallbench run longtx --dry-run
         stallbench run longtx --against baseline.json --tolerance 30%
         stallbench run longtx --watch
         stallbench run longtx --runs s3://bucket/runs
@@ -126,7 +139,9 @@ def run(
     from stallbench.servers.addresses import read_external_servers
     from stallbench.verdicts.baseline.against import write_against
 
-    chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
+    chosen = read_scenario(scenario, variant=variant, overrides=list_overrides(set_, judge))
+    if dry_run:
+        _print_dry_run_and_exit(chosen, RUNS if is_address(runs) else Path(runs), dsn or [])
     external_servers = read_external_servers(
         dsn or [],
         database=database,
@@ -136,10 +151,7 @@ def run(
     )
     if external_servers:
         require_fit_for_external(chosen, external_servers)
-        if keep_servers:
-            raise BadInputError(
-                "--keep-servers is only for servers that the bench starts; leave it out: external servers (--dsn) keep running anyway"
-            )
+        _require_own_servers(keep_servers=keep_servers)
     observer_options = read_observer_options(expose=expose, watch=watch, watch_port=watch_port, annotate=annotate)
     if group is not None:
         require_group(group, chosen)
@@ -175,6 +187,24 @@ def run(
         conclude_and_exit(
             folder.path, view=view, pipeline=pipeline, keep_text=keep_text, move_to=store, is_restored=started.is_restored
         )
+
+
+def _require_own_servers(*, keep_servers: bool) -> None:
+    if keep_servers:
+        raise BadInputError(
+            "--keep-servers is only for servers that the bench starts; leave it out: external servers (--dsn) keep running anyway"
+        )
+
+
+def _print_dry_run_and_exit(scenario: Scenario, runs: Path, external: Sequence[str]) -> NoReturn:
+    from stallbench.commands.dry_run import describe_dry_run, find_obstacle
+
+    say(f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {scenario.summary}")
+    for heading, line in describe_dry_run(scenario, runs, external):
+        say(f"{heading:<8}  {line}")
+    if not external and (obstacle := find_obstacle(scenario)):
+        raise NotCarriedOutError(f"this machine cannot run it: {obstacle}")
+    sys.exit(EXIT_PASS)
 
 
 def _describe_kept(folder: RunFolder | None, *, to: str | None) -> str:

@@ -14,6 +14,7 @@ from stallbench.commands.options import (
     ContinueOption,
     DatabaseOption,
     DsnOption,
+    JudgeOption,
     RunsOption,
     SetOption,
     ToleranceOption,
@@ -21,6 +22,7 @@ from stallbench.commands.options import (
     VariantOption,
     find_against,
     find_study_to_continue,
+    list_overrides,
     require_no_options,
 )
 from stallbench.errors import BadInputError
@@ -41,6 +43,7 @@ def soak(
     for_: Annotated[str | None, typer.Option("--for", metavar="TIME", help="The duration of the soak, like 8h.")] = None,
     variant: VariantOption = None,
     set_: SetOption = None,
+    judge: JudgeOption = None,
     keep: Annotated[
         int | None,
         typer.Option(
@@ -91,7 +94,7 @@ def soak(
         )
 
     if continue_ is not None:
-        given = {"SCENARIO": scenario, "--for": for_, "--variant": variant, "--set": set_ or None}
+        given = {"SCENARIO": scenario, "--for": for_, "--variant": variant, "--set": set_ or None, "--judge": judge}
         given |= {"--against": against, "--tolerance": tolerance or None}
         require_no_options("--continue continues a soak as it was begun", given)
         folder = SoakFolder(find_study_to_continue(continue_, KIND, runs))
@@ -102,7 +105,7 @@ def soak(
         scenario,
         for_,
         variant=variant,
-        overrides=set_ or [],
+        overrides=list_overrides(set_, judge),
         keep=_KEEP if keep is None else keep,
         find_servers=find_servers,
         against=find_against(against, tolerance, runs),

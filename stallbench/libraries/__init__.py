@@ -13,6 +13,7 @@ from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.libraries.definition import Library, LibraryError, read_library
+from stallbench.suggestion import describe_allowed
 
 __all__ = ["DEFINITION", "Library", "LibraryError", "find_libraries", "find_library", "list_names"]
 
@@ -41,10 +42,8 @@ def find_library(name: str) -> Library:
         return _read_library_in(Path(os.path.abspath(name)))  # noqa: PTH100 - the name of `../` is that of a folder
     path = LIBRARIES / name / DEFINITION
     if not path.is_file():
-        raise LibraryError(
-            f"there is no library {name!r}; expected one of {', '.join(list_names())}, "
-            "or the path of a folder of your own, like ./path/to/folder"
-        )
+        or_path = ", or the path of a folder of your own, like ./path/to/folder"
+        raise LibraryError(f"there is no library {name!r}; {describe_allowed(name, list_names(), or_path)}")
     return read_library(path)
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from stallbench.base.duration import format_duration
 from stallbench.engines.ending import statement_to_end
 from stallbench.injection.faults import find_faults
 from stallbench.records.injections import InjectionRecord
@@ -13,16 +12,23 @@ from stallbench.run.record import RunRecord
 from stallbench.scenario.command import argument_of, is_of_project
 from stallbench.scenario.file import ScenarioError, find_scenario, read_mitigations
 from stallbench.scenario.model import Scenario
+from stallbench.scenario.requirement import Required
 from stallbench.shell_command import format_shell_command
 from stallbench.verdicts import Outcome, Verdict
 from stallbench.verdicts.expectations import format_value
 from stallbench.verdicts.horizon import HolderStay
-from stallbench.verdicts.outcome import Jobs, PhaseOutcome, Recovery, Safety
+from stallbench.verdicts.outcome import PhaseOutcome, Recovery, Safety
+from stallbench.verdicts.requirements import Requirements, describe_awaiting, describe_jobs, format_ms
 from stallbench.verdicts.verdict import describe_held
 
 _IDS = 5
 _VERDICTS = {"pass": "Reproduced", "fail": "Not reproduced", "unknown": "Not decided"}
-_MS_PER_S = 1000.0
+_NOT_MET: Mapping[Required, str] = {
+    "survives": "Did not survive",
+    "unaffected": "Was affected",
+    "recovers": "Did not recover",
+    "safe": "Did not keep every job safe",
+}
 _SHOWN_MITIGATIONS = 3
 
 
@@ -75,11 +81,27 @@ def describe_verdict(record: RunRecord, verdict: Verdict) -> str:
     """Return the verdict and its reason as a sentence."""
     if verdict.status != "completed":
         return f"Not completed: {verdict.reason}."
+    if record.scenario.require:
+        return _describe_requirements(record, verdict)
     if record.is_observation or not record.scenario.expect:
         word = {"pass": "Passed", "fail": "Failed", "unknown": "Not decided"}[verdict.verdict]
     else:
         word = _VERDICTS[verdict.verdict]
     return f"{word}: {describe_held(record) if verdict.verdict == 'pass' else verdict.reason}."
+
+
+def _describe_requirements(record: RunRecord, verdict: Verdict) -> str:
+    """Return the verdict of a run whose outcome is judged. What failed beside it, such as the bench's own load, is not said of the queue."""
+    if verdict.verdict == "pass":
+        held = describe_held(record)
+        return f"{held[0].upper()}{held[1:]}."
+    if verdict.verdict == "unknown":
+        return f"Not decided: {verdict.reason}."
+    failed = [each for each in verdict.findings if each.check == Requirements.name and each.result == "fail"]
+    is_of_queue = any(verdict.reason.startswith(each.reason) for each in failed)
+    required = list(dict.fromkeys(each.outcome for each in record.scenario.require))
+    word = _NOT_MET[required[0]] if len(required) == 1 else "Not as required"
+    return f"{word if is_of_queue else 'Failed'}: {verdict.reason}."
 
 
 def _describe_phase(record: RunRecord, phase: PhaseOutcome) -> str:
@@ -120,7 +142,7 @@ def _describe_injection(injection: InjectionRecord) -> str:
 def _describe_effect(phase: PhaseOutcome) -> str:
     if phase.effect == "unknown":
         return f"it is not known how long jobs took: {phase.because}"
-    before, took = (None if value is None else _format_ms(value) for value in (phase.latency_before_ms, phase.latency_ms))
+    before, took = (None if value is None else format_ms(value) for value in (phase.latency_before_ms, phase.latency_ms))
     if phase.effect == "unaffected":
         return f"jobs were done as quickly as before, 95 of 100 within {took} (before: {before})"
     parts = []
@@ -153,11 +175,11 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
     """Return sentences on lost, repeated and stranded jobs."""
     parts = []
     if safety.lost.count:
-        parts.append(f"{_count(safety.lost)} lost.")
+        parts.append(f"{describe_jobs(safety.lost)} lost.")
     if safety.repeated.count:
-        parts.append(f"{_count(safety.repeated)} executed again with no failure that explains it.")
+        parts.append(f"{describe_jobs(safety.repeated)} executed again with no failure that explains it.")
     if safety.stranded.count:
-        parts.append(f"{_count(safety.stranded)} stranded with a worker that had died.")
+        parts.append(f"{describe_jobs(safety.stranded)} stranded with a worker that had died.")
     if not parts and not safety.unknown:
         parts.append("Nothing lost, nothing repeated." if not safety.re_executed else "Nothing lost.")
     elif not safety.lost.count and "lost" not in safety.unknown:
@@ -173,10 +195,7 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
         promise = str(record.queue.promise).replace("_", " ")
         parts.append(f"{safety.re_executed:,} executed again after a failure, which {promise} delivery permits.")
     if safety.awaiting.count and "stranded" not in safety.unknown:
-        after = f"{format_duration(safety.rescue_s)} after its claim" if safety.rescue_s else "when its worker's connection ends"
-        parts.append(
-            f"{_count(safety.awaiting)} stranded with a worker that had died; the queue offers such a job again {after} (not seen)."
-        )
+        parts.append(f"{describe_awaiting(safety)}.")
     if safety.given_up:
         parts.append(f"{safety.given_up:,} used all their attempts.")
     return parts
@@ -203,7 +222,7 @@ def list_tiles(verdict: Verdict) -> list[OutcomeTile]:
 
 def _list_tiles_of(phase: PhaseOutcome) -> list[OutcomeTile]:
     between = f"{phase.baseline} → {phase.phase}" if phase.baseline else phase.phase
-    latency = [_show(phase.latency_before_ms, _format_ms), _show(phase.latency_ms, _format_ms)]
+    latency = [_show(phase.latency_before_ms, format_ms), _show(phase.latency_ms, format_ms)]
     waiting = [_show(phase.waiting_before, format_value), _show(phase.waiting, format_value)]
     seconds = phase.recovery.seconds
     after = {"after": f"{seconds:.0f} s" if seconds is not None else "", "not in": f"not in {seconds or 0:.0f} s"}
@@ -283,12 +302,3 @@ def _list_mitigations(scenario: Scenario) -> Sequence[str]:
         return []
     has_own_queue = any(change.startswith("queue") for change in scenario.changes)
     return [name for name, changes_queue in found.items() if name != scenario.variant and not (has_own_queue and changes_queue)]
-
-
-def _count(jobs: Jobs) -> str:
-    ids = ", ".join([*jobs.examples[:_IDS], *(["..."] if jobs.count > _IDS else [])])
-    return f"{jobs.count:,} {'job' if jobs.count == 1 else 'jobs'}{f' ({ids})' if ids else ''}"
-
-
-def _format_ms(value: float) -> str:
-    return f"{value / _MS_PER_S:.1f} s" if value >= _MS_PER_S else f"{format_value(value)} ms"

@@ -76,7 +76,7 @@ def measure_capacity(
     """
     # The measurement shows nothing on the screen, but an installation may take minutes and is not a part of it.
     find_queue(scenario.queue.kind).require_programs(say)
-    say(f"measuring what {scenario.workers.count} workers can do: {_measured_s(scenario):.0f} s on a full queue")
+    say(f"measuring what {scenario.workers.count} workers can do: {count_measured_s(scenario):.0f} s on a full queue")
     jobs = count_jobs_at_first(scenario)
     for repeats_left in range(_MOST_REPEATS, -1, -1):
         lasted_s, capacity = _measure_with(jobs, scenario, runs, external_servers, may_be_too_short=repeats_left > 0)
@@ -172,7 +172,8 @@ def _read_times(log: Path) -> list[tuple[int, str]]:
     return list(zip(records["t_ns"].to_pylist(), records["event"].to_pylist(), strict=True))
 
 
-def _measured_s(scenario: Scenario) -> float:
+def count_measured_s(scenario: Scenario) -> float:
+    """Return how long the workers are measured, without the start of the servers."""
     return _MEASURED_S if find_queue(scenario.queue.kind).worker_command() is None else _MEASURED_FROM_START_S
 
 
@@ -203,7 +204,7 @@ def _make_measuring_scenario(scenario: Scenario, jobs: int) -> Scenario:
         update={
             "variant": MEASURING,
             "producers": Producers(rate=0, backlog=jobs, payload_bytes=scenario.producers.payload_bytes),
-            "phases": (Phase.model_validate({"name": "full", "duration": f"{_measured_s(scenario)}s"}),),
+            "phases": (Phase.model_validate({"name": "full", "duration": f"{count_measured_s(scenario)}s"}),),
             "collectors": Collectors(enabled=False),
             "external_processes": False,
             "expect": (),

@@ -23,8 +23,10 @@ def watch_phase(
     poll: Callable[[float], float | None],
     opened_queue: Callable[[], AbstractContextManager[Queue[Any]]],
     note: Callable[[str], None],
+    *,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Return when ``phase`` is over.
+    """Return when ``phase`` is over, or ``is_over`` says so.
 
     ``poll``: performs the actions that are due during the phase. It takes the seconds left, and returns the seconds until it must be called
     again, or None. ``opened_queue``: opens the queue, to read its backlog. ``note``: takes a sentence for the report, if the phase reached
@@ -32,26 +34,24 @@ def watch_phase(
     """
     end_s = time.monotonic() + phase.duration_s
     if phase.until == "duration":
-        _poll_until(end_s, poll, every_s=_POLL_EVERY_S)
+        _poll_until(end_s, poll, every_s=_POLL_EVERY_S, is_over=is_over)
         return
     with BacklogPoll(opened_queue) as backlog:
         if phase.until == "drained":
-            _poll_until(end_s, poll, every_s=_POLL_DRAINED_EVERY_S, is_over=backlog.is_drained)
+            _poll_until(end_s, poll, every_s=_POLL_DRAINED_EVERY_S, is_over=lambda: is_over() or backlog.is_drained())
             time.sleep(_LAST_RECORD_S)
             missed = "the queue was not drained by then"
         elif phase.until == "fallen_behind":
-            _poll_until(end_s, poll, every_s=_POLL_BACKLOG_EVERY_S, is_over=backlog.is_fallen_behind)
+            _poll_until(end_s, poll, every_s=_POLL_BACKLOG_EVERY_S, is_over=lambda: is_over() or backlog.is_fallen_behind())
             missed = f"by then no ready job had waited for {FALLEN_BEHIND_S:.0f} s"
         else:
-            _poll_until(end_s, poll, every_s=_POLL_BACKLOG_EVERY_S, is_over=backlog.is_caught_up)
+            _poll_until(end_s, poll, every_s=_POLL_BACKLOG_EVERY_S, is_over=lambda: is_over() or backlog.is_caught_up())
             missed = f"by then the workers had not been caught up for {CAUGHT_UP_FOR_S:.0f} s"
     if time.monotonic() >= end_s:
         note(f"Phase {phase.name} ended after {phase.duration_s:.0f} s; {missed}.")
 
 
-def _poll_until(
-    end_s: float, poll: Callable[[float], float | None], *, every_s: float, is_over: Callable[[], bool] = lambda: False
-) -> None:
+def _poll_until(end_s: float, poll: Callable[[float], float | None], *, every_s: float, is_over: Callable[[], bool]) -> None:
     while (now_s := time.monotonic()) < end_s and not is_over():
         next_due_s = poll(end_s - now_s)
         pause_s = min(every_s, end_s - time.monotonic(), *([] if next_due_s is None else [next_due_s]))

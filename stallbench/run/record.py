@@ -83,6 +83,10 @@ class RunRecord(_Part):
     reason: str = Field(
         default="", description="why it was aborted or failed; of an observation, why the server could not be read at its end"
     )
+    ended_early: str = Field(
+        default="",
+        description="why a requirement with `abort` could not be met any more, so that the phases that were left did not begin",
+    )
     bench: BenchRecord
     seed: int = Field(description="seed of every random choice")
     scenario: Scenario

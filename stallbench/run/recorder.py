@@ -64,6 +64,11 @@ class RunRecorder:
         """Record that phase ``index`` ends now."""
         self._change_phase(index, end_ns=time.time_ns())
 
+    def end_early(self, reason: str) -> None:
+        """Record why the phases that are left do not begin."""
+        self.note(f"The run was ended early: {reason}.")
+        self._change(ended_early=reason)
+
     def end(self, status: RunStatus, reason: str = "") -> None:
         """Record how the run ended."""
         self._change(status=status, reason=reason)

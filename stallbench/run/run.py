@@ -20,11 +20,12 @@ from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import Queue, find_queue
 from stallbench.queues.queue_client import opened_queue
+from stallbench.run.abort import Abort
 from stallbench.run.backlog import take_final_snapshot
 from stallbench.run.external_processes import ExternalProcesses
 from stallbench.run.folder import RunFolder
 from stallbench.run.intervals import Interval, read_intervals
-from stallbench.run.live_figures import read_live_figures
+from stallbench.run.live_figures import LiveFigures, read_live_figures
 from stallbench.run.load import Load
 from stallbench.run.observers import ObserverOptions, Observers
 from stallbench.run.phase_end import watch_phase
@@ -72,6 +73,7 @@ class Run:
         self._sealing: Thread | None = None
         self._exited_unexpectedly: set[str] = set()
         self._show_at_s = 0.0
+        self._abort = Abort(scenario)
         self._injection_numbers: Counter[str] = Counter()
         self._external_processes = ExternalProcesses(folder, group)
         self._external_servers = external_servers
@@ -92,8 +94,7 @@ class Run:
         self._install_queue()
         self._start_collectors()
         self._start_load()
-        for index, phase in enumerate(self.scenario.phases):
-            self._run_phase(index, phase)
+        self._run_phases()
         self.when_measured()
         self._stop_load()
         self._take_final_snapshot()
@@ -227,6 +228,15 @@ class Run:
         self.recorder.follow("injections", self.injections.records)
         self.injections.start_maintenance(self.scenario.maintenance)
 
+    def _run_phases(self) -> None:
+        """Run the phases one after the other, the last ones only if every requirement with ``abort`` may still be met."""
+        for index, phase in enumerate(self.scenario.phases):
+            self._run_phase(index, phase)
+            if self._abort.reason:
+                self.recorder.end_early(self._abort.reason)
+                self.view.say(f"the run ends early: {self._abort.reason}")
+                return
+
     def _run_phase(self, index: int, phase: Phase) -> None:
         self.injections.prepare_phase(
             phase.name,
@@ -239,9 +249,16 @@ class Run:
         if index == 0:
             self.load.go()
         self._show_at_s = 0.0
-        watch_phase(phase, lambda left_s: self._poll(phase, left_s), lambda: self._opened_queue("backlog"), self.recorder.note)
+        watch_phase(
+            phase,
+            lambda left_s: self._poll(phase, left_s),
+            lambda: self._opened_queue("backlog"),
+            self.recorder.note,
+            is_over=lambda: bool(self._abort.reason),
+        )
         self.recorder.end_phase(index)
         self.injections.end_phase(phase.name)
+        self._abort.end_phase(phase.name)
         self.recorder.write()
 
     def _poll(self, phase: Phase, left_s: float) -> float | None:
@@ -255,8 +272,20 @@ class Run:
         if (now_s := time.monotonic()) >= self._show_at_s:
             self._show_at_s = now_s + _SHOW_EVERY_S
             times_claims = self.recorder.record.queue.library is None
-            self.view.show(phase.name, left_s, partial(read_live_figures, self.folder, times_claims=times_claims))
+            read_figures = partial(read_live_figures, self.folder, times_claims=times_claims)
+            if self._abort.is_asked:
+                figures = read_figures()
+                self._look(phase.name, now_s, figures)
+                self.view.show(phase.name, left_s, lambda: figures)
+            else:
+                self.view.show(phase.name, left_s, read_figures)
         return next_due_s
+
+    def _look(self, phase: str, now_s: float, figures: LiveFigures) -> None:
+        active = [each for each in self.injections.records() if each.start_ns is not None and each.end_ns is None]
+        workers = {process.name for role in ("worker", "scheduler") for process in self._processes.of_role(role)}
+        is_disturbed = any(each.category in ("fault", "longrunner") for each in active)
+        self._abort.look(phase, now_s, figures, is_disturbed=is_disturbed, gone=workers.intersection(self.exited_unasked))
 
     def _intervals(self) -> list[Interval]:
         return read_intervals(self.recorder.record.phases, self._injections.records() if self._injections else [])

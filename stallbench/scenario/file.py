@@ -13,14 +13,17 @@ from pydantic import TypeAdapter, ValidationError
 from stallbench import PROJECT
 from stallbench.base.section import Name
 from stallbench.base.validation_issue import ValidationIssue, show_value
+from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.queues.user_queue import is_user_queue
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.listing import find_scenarios
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.overlay import Overlay, list_foreign_settings, parse_changes
+from stallbench.scenario.requirement import Requirement
 from stallbench.scenario.toml import ScenarioError, read_toml, show_path
 from stallbench.scenario.validation.comparison import find_overlay_issues
 from stallbench.scenario.validation.scenario import find_issues, prepare_answers
-from stallbench.suggestion import did_you_mean
+from stallbench.suggestion import describe_allowed, did_you_mean
 
 __all__ = [
     "ScenarioError",
@@ -72,7 +75,42 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
         raise ScenarioError([f"{shown}: {issue}" for issue in issues])
     origin = {"name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
     read = Scenario.model_validate({**(changed if overrides else chosen), **origin})
-    return with_seed(read, read.seed)
+    states_own = _states_own_expectations(content, overlays[variant].content if variant else {}, changes)
+    return _with_what_is_judged(with_seed(read, read.seed), states_own=states_own)
+
+
+def _states_own_expectations(content: Mapping[str, Any], of_variant: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
+    """Whether expectations, or none on purpose, are stated for the queue that runs, not only for another one whose place it takes.
+
+    Those of a file are for all queues of the bench's own in it: its variants were written together with them. Those of a library are for all libraries.
+    """
+    in_file, by_variant, by_command = (_kind_of(each) for each in (content, of_variant, changes))
+    layers = [content, of_variant, changes]
+    if by_variant not in (None, in_file) and (_is_library(by_variant) or is_user_queue(str(by_variant))):
+        layers = [of_variant, changes]
+    replaced = by_variant or in_file
+    if by_command not in (None, replaced) and not (_is_library(by_command) and _is_library(replaced)):
+        layers = [changes]
+    return any("expect" in each or "also_expect" in each for each in layers)
+
+
+def _is_library(kind: str | None) -> bool:
+    return kind is not None and kind.startswith(LIBRARY_PREFIX)
+
+
+def _kind_of(content: Mapping[str, Any]) -> str | None:
+    queue = content.get("queue")
+    kind = queue.get("kind") if isinstance(queue, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _with_what_is_judged(read: Scenario, *, states_own: bool) -> Scenario:
+    """Return the scenario with only the expectations and requirements that its runs are judged by; ``states_own``: see above."""
+    if read.judge == "reproduced":
+        return read.model_copy(update={"require": ()})
+    if read.judge == "survives" or not states_own:
+        return read.model_copy(update={"expect": (), "require": read.require or (Requirement(outcome="survives"),)})
+    return read
 
 
 def read_variants(path: Path) -> dict[str, str]:
@@ -207,5 +245,5 @@ def is_scenario_name(text: str) -> bool:
     return True
 
 
-def _describe_known(name: str, known: Mapping[str, object]) -> str:
-    return f"expected one of {', '.join(known)}{did_you_mean(name, known)}" if known else "there is none"
+def _describe_known(name: str, known: Collection[str]) -> str:
+    return describe_allowed(name, known) if known else "there is none"

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from stallbench.base.section import Name, Section, Text
+from stallbench.base.section import Name, Section, Text, issue
+from stallbench.base.validation_issue import show_value
 from stallbench.engines.database import Database
 from stallbench.injection.choices import FaultChoice, MaintenanceChoice
 from stallbench.scenario.expectation import ComparisonChoice, Expectation, JudgedBy
+from stallbench.scenario.requirement import PARTS, Judge, Part, Requirement, require_name
 from stallbench.scenario.sections import Collectors, Phase, Producers, QueueChoice, Workers
 
 CONTROL = "control"
@@ -47,6 +49,14 @@ class ScenarioContent(Section):
     )
     phases: tuple[Phase, ...] = Field(min_length=1, strict=False)
     expect: tuple[Expectation, ...] = Field(default=(), strict=False)
+    require: tuple[Requirement, ...] = Field(
+        default=(), strict=False, description="what the queue must survive: tables, or only a name"
+    )
+    judge: Judge | None = Field(
+        default=None,
+        description="reproduced: only the expectations are judged; survives: only what is required, by default that the queue survives; "
+        "default: what the file states, and survives if that is nothing, or of another queue",
+    )
     comparison: ComparisonChoice | None = None
     mitigation: Text | None = Field(
         default=None, description="of a variant that is meant to mitigate the problem: who proposes it"
@@ -56,6 +66,15 @@ class ScenarioContent(Section):
         description="of a variant: the metric that decides whether it helps, and the variant that it is compared with for this; "
         "default: the metric by which all variants are ranked, and the scenario without a variant",
     )
+
+    @field_validator("require", mode="before")
+    @classmethod
+    def _read_one_name(cls, required: object) -> object:
+        if isinstance(required, str):
+            return [require_name(required)]
+        if not isinstance(required, list | tuple):
+            raise issue(f' is {show_value(required)}; expected a name, like "survives", or an array of tables')
+        return required
 
 
 class Scenario(ScenarioContent, ScenarioOrigin):
@@ -70,6 +89,11 @@ class Scenario(ScenarioContent, ScenarioOrigin):
             "queue": self.queue.kind,
             "engine": self.database.engine,
         }
+
+    @property
+    def required(self) -> frozenset[Part]:
+        """The parts of the outcome that something is required of."""
+        return frozenset(part for each in self.require for part in PARTS[each.outcome])
 
     @property
     def faults(self) -> list[FaultChoice]:

@@ -17,6 +17,7 @@ from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues import find_queues
 from stallbench.scenario.listing import SCENARIOS
 from stallbench.scenario.model import ScenarioContent
+from stallbench.scenario.requirement import PARTS
 
 SCHEMA_FILE = SCENARIOS / "schema.json"
 """The schema as it is committed, to which the scenario files refer by ``#:schema``."""
@@ -35,6 +36,10 @@ def make_schema() -> dict[str, Any]:
     definitions["ChaosKind"] = {"anyOf": [{"enum": list(combined)}, definitions["ChaosKind"]]}
     _add_kinds(definitions, "MaintenanceChoice", {kind: each.options_type for kind, each in find_maintenance_kinds().items()})
     properties: dict[str, Any] = schema["properties"]
+    names = {"enum": list(PARTS)}
+    definitions["Requirement"] = {"anyOf": [names, definitions["Requirement"]]}
+    about = {"description": properties["require"].pop("description")}
+    properties["require"] = {**about, "anyOf": [names, properties["require"]]}
     variant = {"type": "object", "propertyNames": {"enum": list(properties)}, "properties": {"summary": {"type": "string"}}}
     properties["variants"] = {
         "type": "object",

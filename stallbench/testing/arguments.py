@@ -20,6 +20,8 @@ _TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "phases": (Mapping, 'a dictionary, like {"longtx": "20s"}'),
     "set": (Mapping, 'a dictionary, like {"workers.count": 8}'),
     "expect": (Sequence, "a list of dictionaries"),
+    "require": ((str, Sequence), 'a name, like "survives", or a list of names or dictionaries'),
+    "judge": (str, '"reproduced" or "survives"'),
 }
 """What the fixture takes, and how it is described."""
 
@@ -40,11 +42,13 @@ def describe_changes(
     phases: Mapping[str, object] | None = None,
     set: Mapping[str, object] | None = None,  # noqa: A002 - the name of the option
     expect: Sequence[Mapping[str, object]] | None = None,
+    require: str | Sequence[str | Mapping[str, object]] | None = None,
+    judge: str | None = None,
     **unknown: object,
 ) -> list[str]:
     """Return the options ``--set KEY=VALUE``; raises `BadInputError` for an argument that does not exist."""
     if unknown:
-        allowed = "scenario, queue, variant, phases, set, expect, against and tolerance"
+        allowed = "scenario, queue, variant, phases, set, expect, require, judge, against and tolerance"
         raise BadInputError(f"the fixture stallbench has no argument {', '.join(sorted(unknown))}; expected {allowed}")
     changes: dict[str, object] = {}
     if queue is not None:
@@ -53,8 +57,8 @@ def describe_changes(
         keys = value if isinstance(value, Mapping) else {"duration": value}
         changes.update({f"phases.{_write_key(str(name))}.{key}": each for key, each in keys.items()})
     changes.update(set or {})
-    if expect is not None:
-        changes["expect"] = expect
+    given = {"expect": expect, "require": require, "judge": judge}
+    changes.update({name: value for name, value in given.items() if value is not None})
     return [part for key, value in changes.items() for part in ("--set", _write_change(key, value))]
 
 

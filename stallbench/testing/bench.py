@@ -134,11 +134,12 @@ class Bench:
 
         ``queue``: a kind, ``path/to/file.py:ClassName`` or ``library:NAME``. ``variant``: a variant of the scenario. ``phases``: the duration of
         phases by their names, like ``{"longtx": "20s"}``, or a dictionary of their keys. ``set``: other changes, by key path, like
-        ``{"workers.count": 8}``. ``expect``: the expectations, which replace those of the scenario. ``against``: a baseline file.
+        ``{"workers.count": 8}``. ``expect``: the expectations, which replace those of the scenario. ``require``: what the queue must
+        survive, like ``"survives"``. ``judge``: ``"reproduced"`` or ``"survives"``, as ``--judge``. ``against``: a baseline file.
         ``tolerance``: how much worse a metric may be, like ``"30%"``, or a list of what ``--tolerance`` takes.
 
         The marker ``stallbench`` gives defaults for all of them; those of ``phases`` and ``set`` are merged. Raises `BadInputError` for what
-        `stallbench run` refuses, `NotCarriedOutError` if the run could not be carried out; an expectation that does not hold raises nothing.
+        `stallbench run` refuses, `NotCarriedOutError` if the run could not be carried out; an expectation or requirement that does not hold raises nothing.
         """
         require_types(**self._defaults)
         require_types(scenario=scenario, **arguments)

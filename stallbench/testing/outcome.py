@@ -18,13 +18,15 @@ class RunOutcome:
     reason: str
     """The worst finding, in one sentence."""
     findings: tuple[Mapping[str, Any], ...]
-    """What each check and expectation has found: ``check``, ``subject``, ``result``, ``reason`` and more."""
+    """What each check, requirement and expectation has found: ``check``, ``subject``, ``result``, ``reason`` and more."""
+    outcome: Mapping[str, Any] | None = None
+    """What happened to the queue: ``effect``, ``recovery``, ``safety``, ``phases``, ``exited``, ``gone``; none if it is not known."""
     folder: Path
     """The run's folder, with its records, tables and report."""
 
     @property
     def passed(self) -> bool:
-        """Whether every expectation and check passes. What could not be decided does not pass."""
+        """Whether every expectation, requirement and check passes. What could not be decided does not pass."""
         return self.verdict == "pass"
 
     @property
@@ -59,7 +61,13 @@ class Conformance:
 def read_outcome(folder: Path) -> RunOutcome:
     """Return the verdict of the run in ``folder``."""
     content = json.loads((folder / "verdict.json").read_text())
-    return RunOutcome(verdict=content["verdict"], reason=content["reason"], findings=tuple(content["findings"]), folder=folder)
+    return RunOutcome(
+        verdict=content["verdict"],
+        reason=content["reason"],
+        findings=tuple(content["findings"]),
+        outcome=content.get("outcome"),
+        folder=folder,
+    )
 
 
 def read_conformance(folder: Path) -> Conformance:

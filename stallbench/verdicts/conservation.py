@@ -30,7 +30,8 @@ class Conservation(Check):
     """Fails if a job is lost, stays in the queue after its completion, or was never enqueued. Unknown if the state of a job is unknown.
 
     If the scenario has an expectation on ``lost`` with an upper bound, that expectation judges the losses, and this check only reports them.
-    An expectation with only a lower bound does not replace the check: it would hold if every job were lost.
+    An expectation with only a lower bound does not replace the check: it would hold if every job were lost. So does a requirement that nothing be lost,
+    for all but unexpected jobs.
     """
 
     name = "conservation"
@@ -44,6 +45,8 @@ class Conservation(Check):
         loss_is_expected = any(one.limits("lost.count") for one in run.record.scenario.expect)
         wrong = [state for state in _WRONG_STATES if run.state_count(state)]
         failing = [state for state in wrong if not (state == "lost" and loss_is_expected)]
+        if "lost" in run.record.scenario.required and "unexpected" not in wrong:
+            return [self.not_applicable(_SUBJECT, f"judged as required; {_describe(run, wrong)}")]
         tolerated = "lost as an expectation allows, " if loss_is_expected else "0 lost, "
         return [
             self.finding(

@@ -42,7 +42,8 @@ class Duplicates(Check):
     """Compares re-executions with the queue's promise. At-least-once allows one only after an attempt that failed, expired or ended in an error, or
     whose worker died.
 
-    If the scenario has an expectation on ``re_completed.count`` of the whole run with an upper bound, that expectation judges second completions.
+    If the scenario has an expectation on ``re_completed.count`` of the whole run with an upper bound, that expectation judges second completions. A
+    requirement that nothing be repeated judges all of them.
     """
 
     name = "duplicates"
@@ -58,17 +59,23 @@ class Duplicates(Check):
         repeated = count_repeated(run)
         if not repeated.jobs and not run.count_events("claimed"):
             return [self.unknown(subject, "no claim was recorded, so nothing is known of re-executions")]
+        if "repeated" in run.record.scenario.required:
+            return [self.not_applicable(subject, f"judged as required; {_describe(repeated)}")]
         unexplained = sum(batch.num_rows for batch in run.batches("duplicates", ["job_id"], is_unexplained))
         examples = run.first("duplicates", _EXAMPLES, is_unexplained).to_dict("records")
         return [
             self.finding(
                 "fail" if unexplained else "pass",
                 subject,
-                f"{repeated.jobs:,} jobs were executed or completed more than once ({repeated.re_executions:,} re-executions), "
-                f"{unexplained:,} of them without a reason that the promise allows"
-                if repeated.jobs
-                else "no job was executed or completed more than once",
+                _describe(repeated)
+                + (f", {unexplained:,} of them without a reason that the promise allows" if repeated.jobs else ""),
                 expected="0 without a reason that the promise allows",
                 examples=tuple(f"{describe_job(row['job_id'])} ({row['processes']})" for row in examples),
             )
         ]
+
+
+def _describe(repeated: Repeated) -> str:
+    if not repeated.jobs:
+        return "no job was executed or completed more than once"
+    return f"{repeated.jobs:,} jobs were executed or completed more than once ({repeated.re_executions:,} re-executions)"

@@ -76,6 +76,13 @@ class Expectations(Check):
         )
 
 
+def describe_expectation(expectation: Expectation) -> str:
+    """Return what must hold, in one line."""
+    measure, _, statistic = expectation.metric.partition(".")
+    bounds = _format_bounds(expectation, MEASURES[measure].unit_of(statistic))
+    return f"{expectation.metric} in {expectation.phase or 'the whole run'} is {bounds}"
+
+
 def _describe_busier_machine(run: RunTables, expectation: Expectation, unit: str) -> str:
     """Say that the machine was busier than in the other phase, to follow a reason; empty if it was not, or if the measure is no time or rate.
 

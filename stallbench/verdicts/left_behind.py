@@ -42,7 +42,9 @@ class LeftBehind(Check):
     severity = Severity.JOBS_LEFT_BEHIND
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return one finding; unknown if a job was not due again, info if no worker died or the queue never rescues jobs."""
+        """Return one finding; unknown if a job was not due again, info if no worker died, the queue never rescues jobs, or a requirement judges it."""
+        if "stranded" in run.record.scenario.required:
+            return [self.not_applicable(_SUBJECT, "judged as required")]
         rows = {row["kind"]: row for row in run["overdue"].to_dict("records")}
         wrong = [HELD_FOR_THE_DEAD, *([LEFT_BEHIND] if run.record.queue.ordered else [])]
         if failing := [row for kind in wrong if (row := rows.get(kind))]:

@@ -19,7 +19,7 @@ from stallbench.pipeline.large_tables import field
 from stallbench.records.job_ids import describe_job
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import PhaseRecord, RunRecord
-from stallbench.verdicts.processes import exited_unexpectedly
+from stallbench.verdicts.processes import OF_THE_QUEUE, exited_unexpectedly
 
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables
@@ -389,7 +389,7 @@ def _add_up(rows: Sequence[Mapping[Any, Any]]) -> Jobs:
 
 def _find_exited(record: RunRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the workers and schedulers that exited unexpectedly, and of those that no later process of the same name replaced."""
-    processes = [*record.processes_of("worker"), *record.processes_of("scheduler")]
+    processes = [process for role in OF_THE_QUEUE for process in record.processes_of(role)]
     exited = [process for process in processes if exited_unexpectedly(process, record)]
     gone = [
         process.name

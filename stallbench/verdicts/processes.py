@@ -11,6 +11,8 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 _SUBJECT = "processes end as intended"
 _NOT_JUDGED = ("longrunner", "observer")
 """Longrunners are judged as injections; observers take no part in the run."""
+OF_THE_QUEUE = ("worker", "scheduler")
+"""Roles whose processes the outcome has."""
 
 
 class ProcessEnds(Check):
@@ -20,14 +22,18 @@ class ProcessEnds(Check):
     position = 8
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return one finding."""
+        """Return one finding; a requirement judges whether workers and schedulers that exited came back."""
         exited = [
-            f"{process.name} ({_describe_end(process.exit_code)})"
+            process
             for process in run.record.processes
             if process.role not in _NOT_JUDGED and exited_unexpectedly(process, run.record)
         ]
+        described = ", ".join(f"{process.name} ({_describe_end(process.exit_code)})" for process in exited)
+        is_required = "workers" in run.record.scenario.required
+        if exited and is_required and all(process.role in OF_THE_QUEUE for process in exited):
+            return [self.not_applicable(_SUBJECT, f"judged as required; exited unexpectedly: {described}")]
         if exited:
-            return [self.finding("fail", _SUBJECT, f"exited unexpectedly: {', '.join(exited)}")]
+            return [self.finding("fail", _SUBJECT, f"exited unexpectedly: {described}")]
         return [self.finding("pass", _SUBJECT, "every process ended as intended")]
 
 

@@ -30,8 +30,10 @@ class ScheduleKept(Check):
         """Return a finding for each measured phase; info if no producer has a rate."""
         if run.record.scenario.producers.rate == 0:
             return [self.not_applicable("load", "the scenario has no rate: all jobs are in the queue from the start")]
-        # Not `RunRecord.measured_phases`: the load of a phase that never began is unknown, and must not be missing from the findings.
-        return [self._judge_phase(run, phase) for phase in run.record.phases if phase.measured]
+        # Not `RunRecord.measured_phases`: the load of a phase that never began is unknown, and must not be missing from the findings, unless the run
+        # was to end before it.
+        phases = run.record.started_phases if run.record.ended_early else run.record.phases
+        return [self._judge_phase(run, phase) for phase in phases if phase.measured]
 
     def _judge_phase(self, run: RunTables, phase: PhaseRecord) -> Finding:
         name = phase.name

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from stallbench.run.record import RunRecord
+from stallbench.scenario.requirement import Required
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding, Severity
 from stallbench.verdicts.outcome import Outcome
 
+_HELD: Mapping[Required, str] = {
+    "survives": "survived",
+    "unaffected": "was unaffected",
+    "recovers": "recovered",
+    "safe": "kept every job safe",
+}
+"""What is said of a queue that meets a requirement."""
 FORMAT = 2
 """Of ``verdict.json``."""
 
@@ -78,7 +86,12 @@ def _describe_worst(reasons: Sequence[tuple[Severity, str]]) -> str:
 
 
 def describe_held(record: RunRecord) -> str:
-    """Return how many expectations hold, if all do."""
+    """Return what holds of what the scenario requires and expects, if all does."""
+    required = [_HELD[each.outcome] for each in record.scenario.require]
+    return ", ".join([*required, *([_describe_expected(record)] if record.scenario.expect or not required else [])])
+
+
+def _describe_expected(record: RunRecord) -> str:
     return {
         0: "there are no expectations, so nothing that was found was judged"
         if record.is_observation
@@ -91,6 +104,8 @@ def _describe_pass(record: RunRecord) -> str:
     hold, expectations = describe_held(record), record.scenario.expect
     if record.is_observation:
         return hold
+    if record.scenario.require:
+        return f"the queue {hold}"
     if any(one.limits("lost.count") or one.limits("re_completed.count") for one in expectations):
         return f"{hold}; no more jobs were lost or re-executed than the expectations allow"
     return f"{hold}; no job was lost, and none was re-executed without a reason"

@@ -15,7 +15,7 @@ from stallbench.scenario.model import Scenario
 
 ALL_KEYS = (
     "summary, subject, seed, database, queue, producers, workers, external_processes, collectors, maintenance, "
-    "phases, expect, comparison, mitigation, judged_by"
+    "phases, expect, require, judge, comparison, mitigation, judged_by"
 )
 """The keys of a scenario file, as an error lists them."""
 OF_POSTGRES = ", ".join(kind for kind, queue in find_queues().items() if "postgres" in queue.engines)

@@ -101,7 +101,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "an unknown queue": (
         changed('kind = "que"', 'kind = "qeu"'),
-        f'queue.kind is "qeu"; expected one of {OF_POSTGRES}; did you mean "que"?',
+        f'queue.kind is "qeu"; did you mean "que"? Expected one of {OF_POSTGRES}',
     ),
     "an option of another queue": (
         changed('kind = "que"', 'kind = "skip_locked"\nrecheck = false'),

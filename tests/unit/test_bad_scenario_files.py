@@ -127,7 +127,7 @@ def test_a_missing_file_is_reported_with_the_most_similar_scenario(tmp_path: Pat
 
 
 def test_an_unknown_name_is_reported_with_all_scenarios() -> None:
-    assert describe("longt") == f'there is no scenario "longt"; expected one of {KNOWN}; did you mean "longtx"?'
+    assert describe("longt") == f'there is no scenario "longt"; did you mean "longtx"? Expected one of {KNOWN}'
     assert describe("nothing-like-it") == f'there is no scenario "nothing-like-it"; expected one of {KNOWN}'
     assert describe("") == f'there is no scenario ""; expected one of {KNOWN}'
 

@@ -121,7 +121,7 @@ QUEUE = [
     (
         'kind = "que"',
         'kind = "skip-locked"',
-        f'queue.kind is "skip-locked"; expected one of {OF_POSTGRES}; did you mean "skip_locked"?',
+        f'queue.kind is "skip-locked"; did you mean "skip_locked"? Expected one of {OF_POSTGRES}',
     ),
     ('kind = "que"', 'kind = "sqs"', f'queue.kind is "sqs"; expected one of {OF_POSTGRES}'),
     ('kind = "que"', 'kind = "que"\nrecheck = "no"', 'queue.recheck is "no"; expected true or false'),

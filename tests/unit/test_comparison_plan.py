@@ -97,15 +97,15 @@ def test_a_run_carries_its_seed_and_the_changes_so_that_it_can_be_repeated(tmp_p
     [
         (
             "skip_lock,reader",
-            '--variants "skip_lock,reader": there is no variant "skip_lock"; there are control, skip_locked, reader;'
-            ' did you mean "skip_locked"?',
+            '--variants "skip_lock,reader": there is no variant "skip_lock"; did you mean "skip_locked"?'
+            " Expected one of control, skip_locked, reader",
         ),
         ("reader,reader", '--variants "reader,reader": "reader" is named twice'),
         (
             "reader",
             '--variants "reader": names only one; a comparison needs two or more; control is the scenario without a variant',
         ),
-        ("", '--variants "": there is no variant ""; there are control, skip_locked, reader'),
+        ("", '--variants "": there is no variant ""; expected one of control, skip_locked, reader'),
     ],
 )
 def test_invalid_names_are_refused(variants: str, line: str, tmp_path: Path) -> None:

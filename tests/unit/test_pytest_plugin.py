@@ -176,7 +176,10 @@ def test_unknown_argument(stallbench):
     assert re.search("NotCarriedOutError: Traceback.*KeyError: 'unforeseen'", ended.stdout, re.DOTALL), "no verdict was made"
     assert "FileNotFoundError" not in ended.stdout
     assert "BadInputError: run: which scenario?" in ended.stdout
-    assert "has no argument queues; expected scenario, queue, variant, phases, set, expect, against and tolerance" in ended.stdout
+    assert (
+        "has no argument queues; expected scenario, queue, variant, phases, set, expect, require, judge, against and tolerance"
+        in ended.stdout
+    )
 
 
 @pytest.mark.parametrize("place", [".", "stand_in.py/summary.md"])

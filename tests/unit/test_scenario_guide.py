@@ -15,6 +15,7 @@ from stallbench.engines.database import Database
 from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.scenario.expectation import ComparisonChoice, Expectation
 from stallbench.scenario.model import ScenarioContent
+from stallbench.scenario.requirement import Requirement
 from stallbench.scenario.sections import Collectors, Phase, Producers, Workers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -28,8 +29,9 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "collectors.": Collectors,
     "phases[].": Phase,
     "expect[].": Expectation,
+    "require[].": Requirement,
 }
-IN_SECTIONS = {"database", "queue", "producers", "workers", "collectors", "phases", "expect"}
+IN_SECTIONS = {"database", "queue", "producers", "workers", "collectors", "phases", "expect", "require"}
 KEYS = [
     *((key, field) for key, field in ScenarioContent.model_fields.items() if key not in IN_SECTIONS),
     *(

@@ -146,7 +146,7 @@ VARIANT_ISSUES = [
     ("workers = 3", "variants.x.workers is 3; expected a table"),
     (
         'queue.kind = "quue"',
-        f'variants.x.queue.kind is "quue"; expected one of {OF_POSTGRES}; did you mean "que"?',
+        f'variants.x.queue.kind is "quue"; did you mean "que"? Expected one of {OF_POSTGRES}',
     ),
     (
         "queue.rechek = true",
@@ -245,7 +245,7 @@ def test_an_invalid_change_is_reported(change: str, line: str, tmp_path: Path) -
 def test_an_unknown_variant_is_reported_with_the_most_similar(tmp_path: Path) -> None:
     text = f"{SMALL}\n[variants.fast]\nseed = 2\n[variants.slow]\nseed = 3\n"
     assert find_lines(tmp_path, text, variant="fats") == [
-        'there is no variant "fats"; expected one of fast, slow; did you mean "fast"?'
+        'there is no variant "fats"; did you mean "fast"? Expected one of fast, slow'
     ]
     assert find_lines(tmp_path, SMALL, variant="fast", overrides=["seed=x"]) == [
         'there is no variant "fast"; there is none',

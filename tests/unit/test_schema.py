@@ -37,6 +37,10 @@ WRONG = {
     "an unknown kind of maintenance": 'maintenance = [{ kind = "watchdogs" }]',
     "an unknown key of an expectation": 'expect = [{ metric = "depth.max", at_mots = 3 }]',
     "a table for an array": 'expect = { metric = "depth.max", at_most = 3 }',
+    "an unknown requirement": 'require = "survive"',
+    "an unknown requirement of several": 'require = ["safe", "recover"]',
+    "an unknown key of a requirement": 'require = [{ outcome = "safe", abrt = true }]',
+    "an unknown judge": 'judge = "survive"',
     "variants that are no tables": "variants = 3",
     "an unknown key of a variant": 'variants.x = { wokers = "y" }',
 }
@@ -99,6 +103,8 @@ def test_the_small_scenario_that_is_spoiled_is_valid(
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     validator.validate(tomllib.loads(SMALL))
+    for required in ('"safe"', '["safe", "unaffected"]', '[{ outcome = "recovers", abort = true }]'):
+        validator.validate(tomllib.loads(f'judge = "survives"\nrequire = {required}\n{SMALL}'))
     validate([str(path)])
     assert capsys.readouterr().out == "valid\n"
     (tmp_path / "bad.toml").write_text(f"wokers.count = 3\n{SMALL}")

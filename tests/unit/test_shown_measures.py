@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from stallbench.console import VisibleConsole
 from stallbench.measures import MEASURES
 from stallbench.report.rows import find_highlights, list_phase_rows
 from stallbench.run.live_figures import LiveFigures
-from stallbench.run.view import ShownFigure, list_shown
+from stallbench.run.view import RunView, ShownFigure, list_shown
 from stallbench.studies.comparison.report import list_charts
 from tests.unit.made_up_run import PHASES, make_phases, make_run
 
@@ -86,6 +89,30 @@ def test_the_live_view_has_the_labels_and_units_of_its_measures(monkeypatch: pyt
         ShownFigure("dead tuples", "7", ""),
         ShownFigure("deadlocks", "0", ""),
     ]
+
+
+def test_where_there_is_no_terminal_figures_are_labelled_once_in_at_most_120_characters() -> None:
+    out = StringIO()
+    view = RunView(VisibleConsole(file=out, soft_wrap=True, highlight=False))
+    longest = replace(
+        FIGURES,
+        completed_rate=98765.0,
+        depth=1_234_567,
+        dead_tuples=12_345_678,
+        history_list_length=None,
+        oldest_transaction_s=3600.0,
+    )
+    for holder in (None, "idle_writer-1 on primary (pid 5702, idle in transaction)", None):
+        view._last_line_s = float("-inf")
+        figures = replace(longest, holder=holder)
+        view.show("a-phase-with-a-long-name", 118, partial(replace, figures))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 120, lines
+    assert [line.split() for line in lines[:2]] == [
+        ["left", "enqueued", "completed", "queue", "claim", "time", "dead", "oldest"],
+        ["phase", "s", "jobs/s", "jobs/s", "depth", "p95", "ms", "tuples", "deadlocks", "transaction", "s"],
+    ]
+    assert [line[10:].split()[0] for line in lines[2:]] == ["a-phase-with", "a-phase-with", "horizon", "a-phase-with", "horizon"]
 
 
 def test_the_charts_of_a_comparison_have_the_titles_of_their_measures(monkeypatch: pytest.MonkeyPatch) -> None:

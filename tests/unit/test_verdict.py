@@ -17,7 +17,17 @@ from stallbench.verdicts.check import Severity
 from stallbench.verdicts.verdict import decide
 from tests.unit.made_up_run import EMPTY, make_phases, make_process, make_record, make_record_with_expectation, make_run
 
-DOES_NOT_APPLY = {"expectations", "left behind", "advisory locks", "waiting", "clocks", "locust", "injections", "regression"}
+DOES_NOT_APPLY = {
+    "expectations",
+    "requirements",
+    "left behind",
+    "advisory locks",
+    "waiting",
+    "clocks",
+    "locust",
+    "injections",
+    "regression",
+}
 """Checks that do not apply to the made-up run."""
 LOST = pd.DataFrame([{"state": "enqueued", "jobs": 10, "examples": []}, {"state": "lost", "jobs": 2, "examples": [7, 8]}])
 RE_EXECUTED = pd.DataFrame([[7, 2, 2, "worker-1, worker-2", False, "why"]], columns=EMPTY["duplicates"])

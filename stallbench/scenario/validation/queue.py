@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from stallbench.base.validation_issue import ValidationIssue, show_value
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines.database import Database
-from stallbench.libraries import list_names
 from stallbench.queues import NoQueueError, find_queue, find_queues
 from stallbench.queues.completed_jobs import RETAINED, HasCompletedJobs
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
-from stallbench.suggestion import did_you_mean
+from stallbench.suggestion import describe_allowed
 
 
 def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
@@ -25,14 +24,12 @@ def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
         chosen = find_queue(queue.kind)
     except NoQueueError as error:
         queues, fit = find_queues(), _list_fit(engine)
-        allowed = f"one of {', '.join(fit or queues)}{did_you_mean(queue.kind, fit or queues)}"
         if queue.kind.startswith(LIBRARY_PREFIX):
-            suggestion = did_you_mean(queue.kind.removeprefix(LIBRARY_PREFIX), list_names())
-            problems = [f": {line}{suggestion}" for line in str(error).splitlines()]  # a definition may have several issues
+            problems = [f": {line}" for line in str(error).splitlines()]  # a definition may have several issues
         elif is_user_queue(queue.kind):
             problems = [f", which {error}"]
         else:
-            problems = [f"; expected {allowed}"]
+            problems = [f"; {describe_allowed(queue.kind, fit or list(queues))}"]
         for problem in problems:
             yield ValidationIssue(("queue", "kind"), f" is {show_value(queue.kind)}{problem}")
         return

@@ -23,6 +23,7 @@ from stallbench.scenario.validation.maintenance import find_maintenance_issues
 from stallbench.scenario.validation.phases import find_phase_issues
 from stallbench.scenario.validation.producers import find_producer_issues
 from stallbench.scenario.validation.queue import find_queue_issues
+from stallbench.scenario.validation.requirements import find_requirement_issues
 from stallbench.scenario.validation.workers import find_worker_issues
 
 
@@ -43,6 +44,7 @@ def find_issues(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
         *find_database_issues(given),
         *find_worker_issues(given),
         *find_expectation_issues(given),
+        *find_requirement_issues(given),
         *find_comparison_issues(given),
         *([] if unusable else find_longrunner_issues(given)),
         *find_fault_issues(given),

@@ -9,8 +9,10 @@ from typing import ClassVar
 
 from stallbench.base.duration import format_duration
 from stallbench.errors import NotCarriedOutError
+from stallbench.report.outcome_text import describe_verdict
 from stallbench.run.capacity import describe_load
 from stallbench.run.folder import RunFolder
+from stallbench.run.record import read_record
 from stallbench.scenario.model import Scenario
 from stallbench.servers.find_starters import find_starters
 from stallbench.studies.comparison.continuation import plan_continuation, retry_unmeasured
@@ -53,7 +55,7 @@ class Comparison(Study[ComparisonRecord, ComparedRun]):
     def judge(self, run: ComparedRun, folder: RunFolder) -> ComparedRun:
         """Return the run with its verdict; what it measured is read when the comparison is concluded."""
         verdict = self.runner.conclude(folder)
-        self.say(f"{self.title_of(run)}: {verdict.verdict}: {verdict.reason}")
+        self.say(f"{self.title_of(run)}: {describe_verdict(read_record(folder.record), verdict)}")
         return run.model_copy(update={"verdict": verdict.verdict, "reason": verdict.reason})
 
     def title_of(self, run: ComparedRun) -> str:

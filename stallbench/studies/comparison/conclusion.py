@@ -18,8 +18,10 @@ from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION, Com
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.duplicates import count_repeated
 
-_SAFETY_CHECKS = ("conservation", "duplicates")
-"""Checks whose failure means that a queue lost jobs, or re-executed them without a reason. If one is unknown, it may have done so."""
+_SAFETY_CHECKS = ("conservation", "duplicates", "requirements")
+_SAFETY = ("jobs_lost", "jobs_repeated", "jobs_unexpected")
+"""Findings of these checks, and as severe as this, mean that a queue lost jobs, or re-executed them without a reason. If one is unknown, it may have done
+so."""
 
 
 def conclude_comparison(folder: ComparisonFolder, record: ComparisonRecord) -> tuple[ComparisonRecord, Results]:
@@ -52,10 +54,8 @@ def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> Compare
         verdict = json.loads((path / "verdict.json").read_text())
     except (NoTableError, FileNotFoundError):
         return run
-    of_safety = {
-        result: [f["reason"] for f in verdict["findings"] if f["check"] in _SAFETY_CHECKS and f["result"] == result]
-        for result in ("fail", "unknown")
-    }
+    safety = [f for f in verdict["findings"] if f["check"] in _SAFETY_CHECKS and f["severity"] in _SAFETY]
+    of_safety = {result: [f["reason"] for f in safety if f["result"] == result] for result in ("fail", "unknown")}
     found = {
         "verdict": verdict["verdict"],
         "reason": verdict["reason"],

@@ -104,11 +104,8 @@ class LibraryRun:
         return verdict
 
     def describe_outcome(self) -> str:
-        """Return the verdict, whether the fault was complete, what became of the jobs, and whether the workers came back; or only that no worker was left."""
-        if self.has_lost_its_workers():
-            return "every worker exited"
-        verdict = self.read_verdict()["verdict"]
-        return f"{verdict if verdict == 'unknown' else verdict.upper()}: {', '.join(self._list_outcomes())}"
+        """Return whether the fault was complete, what became of the jobs, and whether the workers came back; or only that no worker was left."""
+        return "every worker exited" if self.has_lost_its_workers() else ", ".join(self._list_outcomes())
 
     def _list_outcomes(self) -> list[str]:
         faults = (each for each in self.tables.record.injections if each.category == "fault" and each.active_to_end is False)

@@ -15,7 +15,7 @@ from stallbench.libraries.installation import require_installable
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
-from stallbench.suggestion import did_you_mean
+from stallbench.suggestion import describe_allowed
 from stallbench.verdicts.baseline.baseline_file import Baseline
 from stallbench.verdicts.baseline.comparability import require_comparable, with_load_of
 from stallbench.verdicts.baseline.compared_metric import ComparedMetric, choose_subjects, reference_of
@@ -265,9 +265,7 @@ def _parse_names(text: str | None, known: Mapping[str, object]) -> list[str]:
     names = [CONTROL, *known] if text is None else [name.strip() for name in text.split(",")]
     allowed = [CONTROL, *known]
     issues = [
-        f"there is no variant {show_value(name)}; there are {', '.join(allowed)}{did_you_mean(name, allowed)}"
-        for name in names
-        if name not in allowed
+        f"there is no variant {show_value(name)}; {describe_allowed(name, allowed)}" for name in names if name not in allowed
     ]
     issues += [f"{show_value(name)} is named twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if issues:

@@ -75,7 +75,14 @@ def make_probe_scenario(scenario: Scenario, horizon: Horizon, rate: float, durat
     )
     producers = scenario.producers.model_copy(update={"rate": rate, "capacity_share": None, "backlog": 0})
     return scenario.model_copy(
-        update={"producers": producers, "phases": phases, "expect": (), "comparison": None, "external_processes": False}
+        update={
+            "producers": producers,
+            "phases": phases,
+            "expect": (),
+            "require": (),
+            "comparison": None,
+            "external_processes": False,
+        }
     )
 
 

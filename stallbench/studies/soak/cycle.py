@@ -63,8 +63,7 @@ class Cycle(Run):
             self._record_servers()
         self._start_collectors()
         self._start_load()
-        for index, phase in enumerate(self.scenario.phases):
-            self._run_phase(index, phase)
+        self._run_phases()
         self._suspend_load()
         self._take_final_snapshot()
 

@@ -24,7 +24,7 @@ _JOB_ROW_BYTES = 120
 """Of a job in the table ``jobs``."""
 _PAGES_BYTES = 600_000
 """What remains of a cycle: its small tables, its verdict and its page."""
-_SERVER_BYTES = 1_500 * _MB
+SERVER_BYTES = 1_500 * _MB
 """Of a private server in the temporary folder: a gigabyte of WAL, PostgreSQL's default, and tables."""
 _LOGS_BYTES = 100 * _MB
 _SPARE = 1.5
@@ -56,7 +56,7 @@ def require_space(path: Path, scratch: Path, wanted_bytes: int, *, is_external: 
     """Raise `BadInputError` if ``path`` has less free space than the soak may take, or ``scratch`` less than its servers may."""
     needs = {_device(path): wanted_bytes}
     if not is_external:
-        needs[_device(scratch)] = needs.get(_device(scratch), 0) + _SERVER_BYTES
+        needs[_device(scratch)] = needs.get(_device(scratch), 0) + SERVER_BYTES
     for folder in (path, scratch):
         needed, free = needs.pop(_device(folder), 0), shutil.disk_usage(_existing(folder)).free
         if needed > free:

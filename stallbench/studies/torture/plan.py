@@ -22,7 +22,6 @@ from stallbench.errors import BadInputError
 from stallbench.injection.choices import FaultChoice
 from stallbench.injection.faults.crash_point import CrashAtPoint, CrashPointOptions
 from stallbench.injection.job_faults import Crash
-from stallbench.libraries import list_names
 from stallbench.processes.reaper import name_temporary
 from stallbench.queues import NoQueueError, Queue, find_queue, find_queues
 from stallbench.queues.crash_points import CrashPoint
@@ -138,6 +137,7 @@ def write_scenario(
     lines = [
         f"summary = {json.dumps(f'A process is {does} at each crash point, one point after the other.')}",
         f"seed = {seed}",
+        'judge = "reproduced"',  # by the checks, whose findings are attributed to the points
         f"\n[database]\nengine = {json.dumps(engine)}",
         f"\n[queue]\nkind = {json.dumps(kind, ensure_ascii=False)}",
         *([f"{expiry_option} = {EXPIRY_S}"] if expiry_option else []),
@@ -243,8 +243,7 @@ def plan_torture(
         queue = find_queue(kind)
     except NoQueueError as error:
         is_library = kind.startswith(LIBRARY_PREFIX)
-        known = list_names() if is_library else find_queues()
-        meant = did_you_mean(kind.removeprefix(LIBRARY_PREFIX), known) if is_library or not is_user_queue(kind) else ""
+        meant = "" if is_library or is_user_queue(kind) else did_you_mean(kind, find_queues())
         raise BadInputError(f'queue "{kind}"{":" if is_library else ""} {error}{meant}') from None
     plan = TorturePlan(
         kind=kind,

@@ -26,6 +26,7 @@ _FILE = "worker-deaths.toml"
 _SCENARIO = """
 summary = "Workers are killed one after the other, and replaced."
 seed = {seed}
+judge = "reproduced"
 database.engine = {engine}
 queue.kind = {kind}
 producers = {{ rate = 20, max_batch = 10 }}
