@@ -23,20 +23,20 @@ COUNT_PER_JOB = (*COUNT, "per_job")
 SERIES_PER_JOB = (*SERIES, "per_job")
 """``per_job``: (largest in the phase - first in the phase) / jobs completed in the phase."""
 
-_HIDDEN_AT_ZERO = (
-    "Pages that a claim reads",
-    "Dead tuples",
-    "History list length",
-    "Rolled back to break a deadlock",
-    "Re-executions",
-)
 CHARTS = (
-    *(Chart(title) for title in ("Oldest transaction", "Queue depth", "Claim time", "Claim statement on the server")),
-    *(Chart(title, hides_zero=True) for title in _HIDDEN_AT_ZERO),
-    Chart("Throughput"),
     Chart("Latency from the intended time", is_logarithmic=True),
+    Chart("Queue depth"),
+    Chart("Throughput"),
+    Chart("Re-executions", hides_zero=True),
+    Chart("Claim time"),
+    Chart("Claim statement on the server"),
+    Chart("Pages that a claim reads", hides_zero=True),
+    Chart("Dead tuples", hides_zero=True),
+    Chart("History list length", hides_zero=True),
+    Chart("Oldest transaction"),
+    Chart("Rolled back to break a deadlock", hides_zero=True),
 )
-"""In the order of the page."""
+"""In the order of the page: what happened to the jobs, then what is behind it."""
 
 _CLAIM, _ENQUEUE, _COMPLETE = (Event.CLAIMED,), (Event.ENQUEUED,), (Event.COMPLETED,)
 _CLAIM_CALLS = (Event.CLAIMED, Event.EMPTY, Event.LOST_RACE)
@@ -189,6 +189,8 @@ MEASURES: dict[str, Measure] = {
         Measure("hot_updates", "tuples", FromSamples("table", combine="sum", is_counter=True), (*COUNT, "share"), "HOT updates",
                 "updates that touched no index; `share` of all updates, 0 to 1", better="higher",
                 prometheus_name="table_hot_updates", divided_by="updates"),
+        Measure("sequential_scans", "scans", FromSamples("table", combine="sum", is_counter=True), COUNT, "sequential scans",
+                "reads of a whole table of the queue, without an index (PostgreSQL)", has_direction=False, by_second=("count",)),
         Measure("cpu_percent", "%", FromSamples("host"), SERIES, "host CPU", "use of all the host's cores, 0 to 100",
                 prometheus_name="host_cpu_ratio", in_report=("mean",)),
         Measure("server_cpu_percent", "%", FromSamples("server", "cpu_percent", combine="sum"), SERIES, "server CPU",

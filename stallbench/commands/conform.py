@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from stallbench.commands.endings import shorten
+from stallbench.commands.endings import index_renewed, shorten
 from stallbench.commands.options import CrashSeedOption, RunsOption, SetOption, require_writable
 from stallbench.run.folder import RUNS
 from stallbench.visible_text import say
@@ -65,7 +65,7 @@ def conform(
     plan = plan_conformance(queue, seed=seed, overrides=set_ or [], with_crash_points=crash_points)
     promises: list[PromiseOutcome] = []
     try:
-        with RunView() as view:
+        with index_renewed(runs), RunView() as view:
 
             def show(outcome: PromiseOutcome) -> None:
                 promises.append(outcome)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -123,6 +125,7 @@ def conclude_study_and_exit(path: Path, record: StudyRecord | None = None) -> No
 
     ``record``: of a study that has just ended. If the disk is full, the results are printed all the same, and the code is that of `NotCarriedOutError`.
     """
+    from stallbench.report.run_index import renew_index
     from stallbench.studies.kind import read_kind
 
     conclusion = read_kind(path).conclude(path, record)
@@ -131,12 +134,25 @@ def conclude_study_and_exit(path: Path, record: StudyRecord | None = None) -> No
         conclusion.write()
     except OSError as error:
         why_unwritten = error.strerror or str(error)
+    if record is not None:
+        renew_index(path.parent)
     conclusion.show(shorten(path / "report.html"))
     if why_unwritten:
         command = format_shell_command(["stallbench", "report", shorten(path)])
         say(f"{shorten(path)}: the report could not be written: {why_unwritten}; write it later by: {command}", to=sys.stderr)
         sys.exit(NotCarriedOutError.exit_code)
     sys.exit(conclusion.record.exit_code)
+
+
+@contextmanager
+def index_renewed(runs: Path) -> Iterator[None]:
+    """Make the page of all runs anew when the block ends, however it ends: a run that failed is in it, too."""
+    from stallbench.report.run_index import renew_index
+
+    try:
+        yield
+    finally:
+        renew_index(runs)
 
 
 def require_clone(page: str) -> None:

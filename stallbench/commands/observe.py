@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from stallbench.commands.endings import conclude_and_exit, shorten
+from stallbench.commands.endings import conclude_and_exit, index_renewed, shorten
 from stallbench.commands.options import RunsOption
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.run.folder import RUNS
@@ -133,9 +133,10 @@ def observe(
     if once:
         observe_once(options)
     elif (recorded := observe_continuously(options)) is not None:
-        if options.report:
-            conclude_and_exit(recorded)
-        _judge_and_exit(recorded)
+        with index_renewed(runs):
+            if options.report:
+                conclude_and_exit(recorded)
+            _judge_and_exit(recorded)
 
 
 def _judge_and_exit(folder: Path) -> NoReturn:

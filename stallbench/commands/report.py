@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stallbench.base.storage.address import AnyPath, is_address
-from stallbench.commands.endings import conclude_and_exit, conclude_study_and_exit, shorten
+from stallbench.commands.endings import conclude_and_exit, conclude_study_and_exit, index_renewed, shorten
 from stallbench.commands.extra import describe_missing_extra, has_bench
 from stallbench.commands.options import (
     AgainstOption,
@@ -72,11 +72,13 @@ def report(
             _require_comparable(study)
         require_own(study)
         _note(study, compared)
-        conclude_study_and_exit(study)
+        with index_renewed(runs):
+            conclude_study_and_exit(study)
     path = find_run_folder(run, runs).path
     require_own(path)
     _note(path, compared)
-    conclude_and_exit(path, spark)
+    with index_renewed(runs):
+        conclude_and_exit(path, spark)
 
 
 def _name_page(run: str, runs: Path, *, is_made_anew: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from stallbench.base.storage.address import is_address
-from stallbench.commands.endings import conclude_and_exit, shorten
+from stallbench.commands.endings import conclude_and_exit, index_renewed, shorten
 from stallbench.commands.options import (
     AgainstOption,
     AllowServerChangesOption,
@@ -161,7 +161,7 @@ def run(
     if compared:
         chosen = _make_comparable(chosen, compared.baseline)
     folder: RunFolder | None = None
-    with KeptPipeline() as pipeline:
+    with index_renewed(own_runs), KeptPipeline() as pipeline:
         with RunView() as view:
             view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
             try:

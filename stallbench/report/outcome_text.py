@@ -216,8 +216,15 @@ def list_tiles(verdict: Verdict) -> list[OutcomeTile]:
     tiles = _list_tiles_of(outcome.worst) if outcome.worst else []
     safety = outcome.safety
     counts = {"lost": safety.lost.count, "repeated": safety.repeated.count, "stranded": safety.stranded.count}
-    figure = " · ".join("?" if name in safety.unknown else f"{count:,}" for name, count in counts.items())
-    return [*tiles, OutcomeTile(label="lost · repeated · stranded", figure=figure, note="jobs, in the whole run")]
+    found = [
+        f"{'?' if name in safety.unknown else f'{count:,}'} {name}"
+        for name, count in counts.items()
+        if count or name in safety.unknown
+    ]
+    return [
+        *tiles,
+        OutcomeTile(label="jobs lost, repeated or stranded", figure=", ".join(found) or "none", note="in the whole run"),
+    ]
 
 
 def _list_tiles_of(phase: PhaseOutcome) -> list[OutcomeTile]:
@@ -232,7 +239,7 @@ def _list_tiles_of(phase: PhaseOutcome) -> list[OutcomeTile]:
         OutcomeTile(
             label="back to normal",
             figure=after.get(phase.recovery.kind, phase.recovery.kind),
-            note=f"from the end of the fault in {phase.phase}",
+            note=f"after the disturbance in {phase.phase} ended",
         ),
     ]
 

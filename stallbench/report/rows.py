@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ from stallbench.measures import MEASURES, split_metric
 from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables
 from stallbench.verdicts.attribution import describe_missing_recovery
+from stallbench.verdicts.expectations import format_value
+from stallbench.verdicts.requirements import format_ms
 
 _OF_LIBRARIES = {"pickup_ms", "claim_statement_ms", "claim_statement_buffers"}
 """Measures whose rows take the place of those of `_CLAIM_TIME` in the run of a library, whose claim is not called by the bench."""
@@ -82,6 +85,60 @@ class ErrorRow:
     count: int
     process: str
     """The processes that recorded them: their names, or their number if they are many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributionRow:
+    """How long the jobs that were completed in a phase took, and where that is on the common axis, in percent of its length."""
+
+    phase: str
+    jobs: str
+    cells: Sequence[str]
+    """The middle job, 95 and 99 of 100, the slowest."""
+    from_percent: float
+    p95_percent: float
+    max_percent: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distributions:
+    """The latency of each phase, on one logarithmic axis."""
+
+    low: str
+    high: str
+    """The ends of the axis."""
+    rows: Sequence[DistributionRow]
+
+
+def list_distributions(run: RunTables) -> Distributions | None:
+    """Return the latency of the jobs of each phase; none if no phase has one, as if a server was only observed."""
+    found = {
+        phase.name: values
+        for phase in run.record.started_phases
+        if all(values := [run.metric("latency_ms", name, phase.name) or 0.0 for name in ("p50", "p95", "p99", "max")])
+    }
+    if not found:
+        return None
+    low, high = min(values[0] for values in found.values()), max(values[-1] for values in found.values())
+
+    def percent(value: float) -> float:
+        return round(100 * math.log(value / low) / math.log(high / low), 1) if high > low else 0.0
+
+    return Distributions(
+        low=format_ms(low),
+        high=format_ms(high),
+        rows=[
+            DistributionRow(
+                phase=phase,
+                jobs=format_value(run.metric("completed", "count", phase) or 0),
+                cells=[format_ms(value) for value in values],
+                from_percent=percent(values[0]),
+                p95_percent=percent(values[1]),
+                max_percent=percent(values[3]),
+            )
+            for phase, values in found.items()
+        ],
+    )
 
 
 def list_phase_rows(run: RunTables) -> list[PhaseRow]:

@@ -24,6 +24,7 @@ from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT,
 from stallbench.pipeline.process import KeptPipeline
 from stallbench.processes.reaper import is_bench_alive
 from stallbench.report.conclusion import conclude
+from stallbench.report.run_index import renew_index
 from stallbench.run.capacity import measure_capacity
 from stallbench.run.folder import STUDY, RunFolder
 from stallbench.run.opening import open_run
@@ -316,7 +317,9 @@ class Study(ABC, Generic[Record, Run]):
             sentence = str(error).strip()
             self.say(f"{self.title_of(run)}: failed: {sentence}")
             done = run.model_copy(update={"status": "failed", "reason": sentence.partition("\n")[0]})
-        return self._keep(done)
+        done = self._keep(done)
+        renew_index(self.folder.path.parent)
+        return done
 
     def _keep(self, run: Run) -> Run:
         """Write the record with ``run``, and return it."""

@@ -103,7 +103,7 @@ def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> No
 
 def test_a_check_that_does_not_apply_is_grey_skipped_and_info(tmp_path: Path) -> None:
     page = make_pages(tmp_path)
-    assert '<span class="badge small info">info</span>' in page
+    assert '<span class="badge info">info</span>' in page
     skipped = [each.get("message") for each in ET.parse(tmp_path / "junit.xml").getroot().iter("skipped")]
     assert "the queue takes no advisory locks" in skipped
     assert "| advisory locks | advisory locks are released | info |" in (tmp_path / "summary.md").read_text()

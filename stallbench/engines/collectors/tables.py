@@ -21,7 +21,8 @@ SELECT name,
   pg_catalog.sum(pg_catalog.pg_stat_get_dead_tuples(id))::bigint,
   pg_catalog.sum(pg_catalog.pg_stat_get_live_tuples(id))::bigint, pg_catalog.sum(pg_catalog.pg_stat_get_tuples_inserted(id))::bigint,
   pg_catalog.sum(pg_catalog.pg_stat_get_tuples_updated(id))::bigint,
-  pg_catalog.sum(pg_catalog.pg_stat_get_tuples_hot_updated(id))::bigint, pg_catalog.sum(pg_catalog.pg_stat_get_tuples_deleted(id))::bigint
+  pg_catalog.sum(pg_catalog.pg_stat_get_tuples_hot_updated(id))::bigint, pg_catalog.sum(pg_catalog.pg_stat_get_tuples_deleted(id))::bigint,
+  pg_catalog.sum(pg_catalog.pg_stat_get_numscans(id))::bigint
 FROM ({_WATCHED}) AS watched
 GROUP BY name
 """
@@ -54,7 +55,9 @@ class TablesCollector(ServerCollector):
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield tuples and row operations of each table, then the sizes, which cannot be read while a table is locked exclusively."""
         tables = list(self.document.queue.tables)
-        for name, dead, live, inserts, updates, hot_updates, deletes in connection.execute(_STATISTICS, (tables,)).fetchall():
+        for name, dead, live, inserts, updates, hot_updates, deletes, scans in connection.execute(
+            _STATISTICS, (tables,)
+        ).fetchall():
             values = {
                 "dead_tuples": dead,
                 "live_tuples": live,
@@ -62,6 +65,7 @@ class TablesCollector(ServerCollector):
                 "updates": updates,
                 "hot_updates": hot_updates,
                 "deletes": deletes,
+                "sequential_scans": scans,
             }
             yield from samples_of(server.name, f"table:{name}", values)
         for subject, metric, size_bytes in connection.execute(_SIZES, (tables,)).fetchall():

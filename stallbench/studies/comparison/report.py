@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import TypedDict
 
 import pandas as pd
@@ -13,8 +14,21 @@ from stallbench.base.storage.atomic_file import replace_file
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.measures import MEASURES
 from stallbench.report import open_template
-from stallbench.report.charts import InjectionBand, PhaseBand, as_script_data, cut_windows, list_injections, list_phases
-from stallbench.run.record import RunRecord, read_record
+from stallbench.report.charts import (
+    Chart,
+    ChartData,
+    Figure,
+    Heading,
+    Series,
+    as_script_data,
+    cut_windows,
+    heading_of,
+    list_injections,
+    list_phases,
+    style_of,
+)
+from stallbench.report.outcome_text import OutcomeTile
+from stallbench.report.run_index import IndexEntry, name_queue, write_entry
 from stallbench.scenario.command import argument_of, list_changes, list_variant
 from stallbench.shell_command import format_shell_command
 from stallbench.studies.comparison.formatting import (
@@ -31,12 +45,15 @@ from stallbench.studies.comparison.notes import find_notes
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.results import Results
 from stallbench.studies.comparison.standings import Standing
+from stallbench.studies.page import describe_progress, describe_where, read_first_record
 from stallbench.studies.regressions import describe_outcome
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 from stallbench.verdicts.check import RunTables
+from stallbench.verdicts.expectations import format_value
 
 _CURVES = (("claim_ms", "p95"), ("depth", ""), ("dead_tuples", ""), ("completed", "rate"))
 """What each chart draws: a measure, and the statistic of each second; empty for a sample."""
+_SHOWN_BEST = 3
 _MOST_POINTS = 20_000
 """In all curves of one chart together."""
 
@@ -87,23 +104,20 @@ class ComparedChart(TypedDict):
     title: str
     column: str
     """Of the table ``windows``."""
-
-
-class Curves(TypedDict):
-    """What the charts draw."""
-
-    charts: list[ComparedChart]
-    t_s: list[int]
-    variants: Sequence[str]
-    columns: dict[str, dict[str, list[float | None]]]
-    """By the name of the column, then of the variant: the median of its runs at each of ``t_s``."""
-    phases: list[PhaseBand]
-    bands: list[InjectionBand]
+    metric: tuple[str, str]
+    """Measure and statistic of the table ``phases``: what says the same of a whole phase."""
 
 
 def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Results) -> None:
-    """Write ``report.html`` and ``summary.md`` into the comparison's folder."""
+    """Write ``report.html``, ``summary.md`` and the row of the index into the comparison's folder."""
+    first = read_first_record(folder.runs / run.folder for run in record.runs if run.folder)
+    verdict = record.verdict if record.status == "completed" else "unknown"
+    kind = "matrix" if record.versions else "comparison"
     content = {
+        "kicker": f"{kind} · {record.scenario.name} · {len(record.names)} {'versions' if record.versions else 'variants'}, interleaved{describe_where(first)}",
+        "verdict": verdict,
+        "said": describe_progress(record),
+        "tiles": _list_tiles(record, results),
         "record": record,
         "ranked": results.ranked.subject,
         "ranking": list(_ranking_rows(record, results)),
@@ -124,13 +138,39 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         "reference": record.names[0],
         "significance": f"{1 - CONFIDENCE_LEVEL:.2g}",
         "level": f"{CONFIDENCE_LEVEL * 100:.0f} %",
-        "first_run": _read_first_run(folder, record),
+        "first_run": first,
         "command": format_command(record),
     }
     replace_file(folder.path / "summary.md", open_template("comparison.md.j2", autoescape=False).render(content))
-    chart_data = as_script_data(_read_curves(record, folder.runs))
-    page = open_template("comparison.html.j2", autoescape=True).render(**content, chart_data=chart_data)
+    charts, figures = _make_charts(record, folder.runs)
+    page = open_template("comparison.html.j2", autoescape=True).render(
+        **content, chart_data=as_script_data(charts), figures=figures
+    )
     replace_file(folder.path / "report.html", page)
+
+    entry = IndexEntry(
+        kind=kind,
+        scenario=record.scenario.name,
+        variant=", ".join(record.names),
+        queue=name_queue(first) if first else "",
+        verdict=verdict,
+        outcome=results.recommendation,
+    )
+    write_entry(folder.path, entry)
+
+
+def _list_tiles(record: ComparisonRecord, results: Results) -> list[OutcomeTile]:
+    """Return the ranked figure of the reference and of the best variants; one that is not safe is none of them."""
+    ranked, reference = results.ranked, record.names[0]
+    best = [name for name in ranked.by_rank if name != reference and name not in results.unsafe and name not in results.undecided]
+    return [
+        OutcomeTile(
+            label=name,
+            figure=format_median(ranked.standings[name]),
+            note=f"{ranked.subject.key}{', the reference' if name == reference else ''}",
+        )
+        for name in [reference, *best[:_SHOWN_BEST]]
+    ]
 
 
 def format_command(record: ComparisonRecord) -> str:
@@ -191,17 +231,8 @@ def _format_standing(name: str, standing: Standing) -> StandingRow:
     )
 
 
-def _read_first_run(folder: ComparisonFolder, record: ComparisonRecord) -> RunRecord | None:
-    """Return the record of the first run whose folder still exists."""
-    for run in record.runs:
-        path = folder.runs / (run.folder or "") / "run.json"
-        if run.folder and path.is_file():
-            return read_record(path)
-    return None
-
-
-def _read_curves(record: ComparisonRecord, runs: Path) -> Curves:
-    """Return what the charts draw.
+def _make_charts(record: ComparisonRecord, runs: Path) -> tuple[ChartData, list[Figure]]:
+    """Return what the charts draw, and each of them as text.
 
     Each variant has one curve: the median of its runs at each second. ``runs``: where the folders of the runs are; runs without a folder
     are left out. The bands behind the curves, ``phases`` and ``bands``, are those of the first run of the first variant that has one.
@@ -215,18 +246,53 @@ def _read_curves(record: ComparisonRecord, runs: Path) -> Curves:
     step = 1 + (last_s + 1) * len(medians) // _MOST_POINTS
     t_s = range(0, last_s + 1, step)
     first = next((tables[0] for tables in by_variant.values() if tables), None)
-    charts = list_charts()
-    return {
-        "charts": charts,
-        "t_s": list(t_s),
-        "variants": record.names,
-        "columns": {
-            chart["column"]: {name: _as_list(frame[chart["column"]].reindex(t_s)) for name, frame in medians.items()}
-            for chart in charts
-        },
-        "phases": list_phases(first.record) if first else [],
-        "bands": list_injections(first) if first else [],
-    }
+    charts: list[Chart] = []
+    figures: list[Figure] = []
+    for compared in list_charts():
+        series = [
+            _style(index, name, _as_list(frame[compared["column"]].reindex(t_s)))
+            for index, (name, frame) in enumerate(medians.items())
+        ]
+        charts.append(Chart(title=compared["title"], unit=MEASURES[compared["metric"][0]].unit, height=190, series=series))
+        figures.append(
+            _make_figure(compared, series, by_variant, [phase.name for phase in first.record.started_phases] if first else [])
+        )
+    data = ChartData(
+        t_s=list(t_s),
+        phases=list_phases(first.record) if first else [],
+        bands=list_injections(first) if first else [],
+        charts=charts,
+    )
+    return data, figures
+
+
+def _style(index: int, name: str, values: Sequence[float | None]) -> Series:
+    """Return the line of a variant; the reference, which is the first, is in the colour of the text."""
+    hue, dash = style_of(index - 1) if index else ("ink", "")
+    return Series(label=name, hue=hue, dash=dash, values=values)
+
+
+def _make_figure(
+    compared: ComparedChart, series: Sequence[Series], by_variant: Mapping[str, Sequence[RunTables]], phases: Sequence[str]
+) -> Figure:
+    measure, statistic = MEASURES[compared["metric"][0]], compared["metric"][1]
+    rows = []
+    for index, one in enumerate(series):
+        by_phase = [[tables.metric(measure.name, statistic, phase) for tables in by_variant[one["label"]]] for phase in phases]
+        cells = [_format_median([value for value in values if value is not None]) for values in by_phase]
+        rows.append((heading_of(index, one), cells))
+    return Figure(
+        title=compared["title"],
+        meaning=f"{measure.label}: {measure.meaning}. In the table: {measure.title_of(statistic)} in each phase, the median of the runs.",
+        corner="variant",
+        columns=[Heading(text=phase) for phase in phases],
+        rows=rows,
+        is_wide=True,
+    )
+
+
+def _format_median(values: Sequence[float]) -> str:
+    return format_value(median(values)) if values else "no data"
 
 
 def list_charts() -> list[ComparedChart]:
@@ -236,6 +302,7 @@ def list_charts() -> list[ComparedChart]:
         {
             "title": measure.title_of(statistic) if statistic else measure.label,
             "column": f"{measure.name}_{statistic}" if statistic in measure.by_second else measure.name,
+            "metric": (measure.name, statistic or "max"),
         }
         for measure, statistic in measures
     ]

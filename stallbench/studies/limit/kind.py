@@ -9,6 +9,7 @@ from pathlib import Path
 from junitparser import TestSuite
 
 from stallbench.report.junit import make_case
+from stallbench.report.outcome_text import OutcomeTile
 from stallbench.studies.junit import write_junit
 from stallbench.studies.kind import Conclusion, StudyKind
 from stallbench.studies.limit.baseline import read_limit_baseline
@@ -57,7 +58,10 @@ def _make_page(record: LimitRecord, limits: Sequence[Limit]) -> Page:
     return Page(
         kicker=f"limit · {plan.scenario.name}{variant} · {plan.slo.text}",
         title=plan.scenario.summary,
-        sentences=[*(describe_limit(limit, plan, is_over=is_over) for limit in limits), *([share] if share else [])],
+        subject=f"{plan.scenario.name}{variant}",
+        sentences=[*(describe_limit(limit, plan, is_over=is_over) for limit in limits), *([share] if share else [])]
+        or ["Nothing was tried."],
+        tiles=[_make_tile(limit) for limit in limits],
         tables=[
             PageTable(
                 title=f"Horizon {limit.horizon}",
@@ -69,6 +73,15 @@ def _make_page(record: LimitRecord, limits: Sequence[Limit]) -> Page:
         ],
         command=plan.command,
     )
+
+
+def _make_tile(limit: Limit) -> OutcomeTile:
+    low, high = limit.interval.low, limit.interval.high
+    if low is not None and high is not None:
+        figure = f"{low:g} to {high:g}"
+    else:
+        figure = f"above {low:g}" if low is not None else f"below {high:g}" if high is not None else "unknown"
+    return OutcomeTile(label=f"highest rate, horizon {limit.horizon}", figure=figure, note="jobs/s that the queue sustains")
 
 
 def _make_suite(record: LimitRecord, limits: Sequence[Limit]) -> TestSuite:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypedDict
 
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report import open_template
-from stallbench.report.charts import PhaseBand, as_script_data
-from stallbench.run.record import RunRecord, read_record
+from stallbench.report.charts import Chart, ChartData, Figure, Heading, PhaseBand, Series, as_script_data, heading_of, style_of
+from stallbench.report.outcome_text import OutcomeTile
+from stallbench.report.run_index import IndexEntry, name_queue, write_entry
 from stallbench.studies.comparison.formatting import format_p
+from stallbench.studies.page import describe_progress, describe_where, read_first_record
 from stallbench.studies.regressions import describe_outcome as describe_regressions
 from stallbench.studies.soak.disk import format_bytes, measure_bytes
 from stallbench.studies.soak.drift import FEWEST_CYCLES, Drift
@@ -22,6 +23,8 @@ from stallbench.studies.soak.record import SoakRecord
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 from stallbench.verdicts.expectations import format_value
 
+_HOUR_S = 3600
+_SHOWN_DRIFTS = 3
 _CHARTS = {
     "Claim time, p95, ms": "claim_ms.p95 in ",
     "Claim time, p50, ms": "claim_ms.p50 in ",
@@ -69,37 +72,15 @@ class CycleRow:
     reason: str
 
 
-class Series(TypedDict):
-    """A line of a chart: a value for each point, none where it is interrupted."""
-
-    label: str
-    values: list[float | None]
-
-
-class CycleChart(TypedDict):
-    """A chart over the cycles."""
-
-    title: str
-    series: list[Series]
-
-
-class Curves(TypedDict):
-    """What the charts draw."""
-
-    t_s: list[float]
-    """Of each point, in ``unit``."""
-    unit: str
-    phases: list[PhaseBand]
-    """Sets of servers, in ``unit``."""
-    bands: list[PhaseBand]
-    """Cycles that did not pass, in ``unit``."""
-    charts: list[CycleChart]
-
-
 def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drift | None]) -> None:
-    """Write ``report.html`` and ``summary.md`` into the soak's folder."""
+    """Write ``report.html``, ``summary.md`` and the row of the index into the soak's folder."""
+    first = read_first_record(folder.cycle(cycle.number).path for cycle in record.runs)
+    variant = f", variant {record.scenario.variant}" if record.scenario.variant else ""
     content = {
         "record": record,
+        "kicker": f"soak · {record.scenario.name}{variant}{describe_where(first)}",
+        "said": describe_progress(record),
+        "tiles": _list_tiles(record, drifts),
         "verdict": record.verdict,
         "reason": describe_outcome(record),
         "notes": list(find_notes(record)),
@@ -111,11 +92,40 @@ def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drif
         "cycles": list(_list_cycles(folder, record)),
         "command": format_command(record.scenario, record.for_s, record.keep),
         "disk": format_disk(folder, record),
-        "first_cycle": _read_first_cycle(folder, record),
+        "first_cycle": first,
     }
     replace_file(folder.path / "summary.md", open_template("soak.md.j2", autoescape=False).render(content))
-    page = open_template("soak.html.j2", autoescape=True).render(**content, chart_data=as_script_data(_read_curves(record)))
+    charts, figures = _make_charts(record)
+    page = open_template("soak.html.j2", autoescape=True).render(**content, chart_data=as_script_data(charts), figures=figures)
     replace_file(folder.path / "report.html", page)
+
+    entry = IndexEntry(
+        kind="soak",
+        scenario=record.scenario.name,
+        variant=record.scenario.variant or "",
+        queue=name_queue(first) if first else "",
+        verdict=record.verdict,
+        outcome=f"{describe_outcome(record)} {describe_adjustment(drifts)}",
+    )
+    write_entry(folder.path, entry)
+
+
+def _list_tiles(record: SoakRecord, drifts: Mapping[str, Drift | None]) -> list[OutcomeTile]:
+    completed = record.completed
+    passed = sum(cycle.verdict == "pass" for cycle in completed)
+    drifting = [name for name, drift in drifts.items() if drift is not None and drift.is_significant]
+    hours = sum(cycle.spent_s for cycle in completed) / _HOUR_S
+    return [
+        OutcomeTile(label="cycles that pass", figure=f"{passed} of {len(completed)}", note=f"in {hours:.1f} hours"),
+        OutcomeTile(
+            label="figures that drift",
+            figure=f"{len(drifting)} of {len(drifts)}",
+            note=", ".join(drifting[:_SHOWN_DRIFTS]) or "significantly",
+        ),
+        OutcomeTile(
+            label="jobs left over", figure=f"{sum(cycle.left_over for cycle in completed):,}", note="at the ends of all cycles"
+        ),
+    ]
 
 
 def describe_outcome(record: SoakRecord) -> str:
@@ -211,8 +221,8 @@ def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[CycleRow]:
         )
 
 
-def _read_curves(record: SoakRecord) -> Curves:
-    """Return what the charts draw: one point per cycle, and an empty one between cycles on different servers."""
+def _make_charts(record: SoakRecord) -> tuple[ChartData, list[Figure]]:
+    """Return what the charts draw, and each of them as text: one point per cycle, and an empty one between cycles on different servers."""
     indexes: list[int | None] = []
     t_minutes: list[float] = []
     server_sets: list[PhaseBand] = []
@@ -232,28 +242,28 @@ def _read_curves(record: SoakRecord) -> Curves:
             bad.append({"name": f"cycle {cycle.number}", "from_s": minute, "to_s": spent_s / 60})
         indexes.append(index)
         t_minutes.append(minute)
-    charts: list[CycleChart] = []
+    charts: list[Chart] = []
+    figures: list[Figure] = []
     for title, beginning in _CHARTS.items():
         names = dict.fromkeys(name for cycle in completed for name in cycle.figures if name.startswith(beginning))
-        series: list[Series] = [
-            {
-                "label": name.removeprefix(beginning).removesuffix(", MiB"),
-                "values": [
-                    None if index is None or name not in completed[index].figures else completed[index].figures[name].value
-                    for index in indexes
-                ],
-            }
-            for name in names
-        ]
+        series: list[Series] = []
+        for line, name in enumerate(names):
+            values = [
+                None if index is None or name not in completed[index].figures else completed[index].figures[name].value
+                for index in indexes
+            ]
+            hue, dash = style_of(line)
+            series.append(Series(label=name.removeprefix(beginning).removesuffix(", MiB"), hue=hue, dash=dash, values=values))
         if series:
-            charts.append({"title": title, "series": series})
-    return {"t_s": t_minutes, "unit": "min", "phases": server_sets, "bands": bad, "charts": charts}
+            charts.append(Chart(title=title, unit="", close=True, height=170, series=series))
+            figures.append(_make_figure(title, series))
+    return ChartData(t_s=t_minutes, unit="min", phases=server_sets, bands=bad, charts=charts), figures
 
 
-def _read_first_cycle(folder: SoakFolder, record: SoakRecord) -> RunRecord | None:
-    """Return the record of the first cycle whose folder still exists."""
-    for cycle in record.runs:
-        path = folder.cycle(cycle.number).record
-        if path.is_file():
-            return read_record(path)
-    return None
+def _make_figure(title: str, series: Sequence[Series]) -> Figure:
+    rows = []
+    for index, one in enumerate(series):
+        values = [value for value in one["values"] if value is not None]
+        rows.append((heading_of(index, one), [format_value(each) for each in (values[0], min(values), max(values), values[-1])]))
+    columns = [Heading(text=text) for text in ("first cycle", "lowest", "highest", "last cycle")]
+    return Figure(title=title, meaning="", corner="of", columns=columns, rows=rows)

@@ -8,6 +8,7 @@ from pathlib import Path
 from junitparser import TestSuite
 
 from stallbench.report.junit import make_case
+from stallbench.report.outcome_text import OutcomeTile
 from stallbench.studies.junit import make_run_suite, write_junit
 from stallbench.studies.kind import Conclusion, StudyKind
 from stallbench.studies.page import Page, PageTable, write_pages
@@ -56,11 +57,26 @@ def _make_page(record: TortureRecord) -> Page:
     what = PageTable(title="What does not hold", headers=("point", "action", "what happened", "repeat"), rows=found)
     return Page(
         kicker=f"torture · {plan.kind} on {plan.engine} · seed {plan.seed}",
-        title=f"{plan.kind} on {plan.engine}",
-        sentences=[describe_torture(record)],
+        title="processes of the queue were killed or paused at each of its crash points",
+        subject=f"{plan.kind} on {plan.engine}",
+        sentences=[f"{plan.kind}: {describe_torture(record)}."],
+        tiles=_list_tiles(record),
         tables=[points, what] if found else [points],
         command=plan.command,
     )
+
+
+def _list_tiles(record: TortureRecord) -> list[OutcomeTile]:
+    trials = record.outcome.trials
+    states = [each.state_of(check) for each in trials for check in PROMISES]
+    return [
+        OutcomeTile(
+            label="points tried", figure=f"{len({str(each.trial.point) for each in trials}):,}", note=f"{len(trials):,} trials"
+        ),
+        OutcomeTile(label="promises that hold", figure=f"{states.count('holds'):,}", note="at all points together"),
+        OutcomeTile(label="promises broken", figure=f"{states.count('broken'):,}", note="at all points together"),
+        OutcomeTile(label="not known", figure=f"{states.count('unknown'):,}", note="at all points together"),
+    ]
 
 
 def _list_suites(folder: Path, record: TortureRecord) -> Iterator[TestSuite]:
