@@ -36,7 +36,7 @@ def workers_that_time_out(endpoint: Endpoint) -> Iterator[None]:
                     with pytest.raises(psycopg.errors.QueryCanceled):
                         worker.execute("SELECT pg_sleep(1)")
 
-    workers = [Thread(target=work) for _ in range(4)]
+    workers = [Thread(target=work) for _ in range(16)]  # so many that a busy machine has enough of them each second
     for worker in workers:
         worker.start()
     try:
