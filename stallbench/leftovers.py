@@ -52,8 +52,12 @@ class _Owner(BaseModel):
     process_started_s: float
 
 
+_WITHOUT_BENCH = ("torture.json", "conformance.json")
+"""Records of earlier versions that do not say which process wrote them. Those of the runs beside them do."""
+
+
 class _EarlierStudy(BaseModel):
-    """What the records of studies that earlier versions wrote have in common, except for those of tortures, which do not have even this."""
+    """What the other records of studies that earlier versions wrote have in common."""
 
     format: int
     status: str
@@ -70,7 +74,7 @@ def _parse_earlier(text: str, where: str) -> _EarlierStudy:
 _PARSERS: Mapping[str, Callable[[str, str], BenchRecord]] = {
     "run.json": lambda text, where: parse_record(text, where).bench,
     STUDY: lambda text, where: parse_study(text, where, parse_kind(text, where).folder.model).bench,
-    **{file: lambda text, where: _parse_earlier(text, where).bench for file in EARLIER_STUDIES if file != "torture.json"},
+    **{file: lambda text, where: _parse_earlier(text, where).bench for file in EARLIER_STUDIES if file not in _WITHOUT_BENCH},
 }
 """By file name, what reads a record and returns the process that wrote it; each raises `BadInputError` if the file is no such record."""
 

@@ -11,11 +11,11 @@ _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>us|ms|s|m|h)")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-def parse_duration_s(text: object) -> float:
-    """Return the seconds in a text like ``"90s"``, ``"1.5m"`` or ``"20ms"``; raises `ValueError` for anything else."""
+def parse_duration_s(text: object, like: str = "90s") -> float:
+    """Return the seconds in a text like ``"90s"``, ``"1.5m"`` or ``"20ms"``; raises `ValueError`, with ``like`` as an example, for anything else."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError('expected a number with us, ms, s, m or h, like "90s"')
+        raise ValueError(f'expected a number with us, ms, s, m or h, like "{like}"')
     return float(match["number"]) * _SECONDS[match["unit"]]
 
 

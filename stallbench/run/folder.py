@@ -33,6 +33,7 @@ EARLIER_STUDIES = {
     "torture.json": "torture",
     "limit.json": "search for a limit",
     "soak.json": "soak",
+    "conformance.json": "test of conformance",
 }
 """The records of studies that earlier versions wrote, and of what."""
 SOAK_LINKS = ("current", ".current")

@@ -30,6 +30,7 @@ __all__ = [
     "find_scenario",
     "find_scenarios",
     "is_scenario_name",
+    "make_scenario",
     "read_mitigations",
     "read_scenario",
     "read_variants",
@@ -46,11 +47,21 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
     """
     path = find_scenario(name_or_path)
     shown = show_path(path, PROJECT)
-    content = read_toml(path, shown)
-    variants = content.pop("variants", {})
+    return make_scenario(read_toml(path, shown), path, where=shown, variant=variant, overrides=overrides)
+
+
+def make_scenario(
+    content: Mapping[str, Any], path: Path, *, where: str, variant: str | None = None, overrides: Sequence[str] = ()
+) -> Scenario:
+    """Return the scenario with the ``content`` of the file at ``path``, as `read_scenario` does; the file is not read.
+
+    ``where``: what an error names as the place of an issue. Raises `ScenarioError` with all issues.
+    """
+    variants = content.get("variants", {})
+    content = {key: value for key, value in content.items() if key != "variants"}
     issues = [*_find_name_issues(path), *_find_variants_issues(variants)]
     if issues:
-        raise ScenarioError([f"{shown}: {issue}" for issue in issues])
+        raise ScenarioError([f"{where}: {issue}" for issue in issues])
     overlays = _make_overlays(variants)
     chosen = overlays[variant].apply(content)[0] if variant in overlays else content
     changes, change_issues = parse_changes(overrides)
@@ -72,8 +83,8 @@ def read_scenario(name_or_path: str, *, variant: str | None = None, overrides: S
             *_describe_own_issues(of_command_line, changed, overlay_issues, find_issues(chosen, variants), variants),
         ]
     if issues:
-        raise ScenarioError([f"{shown}: {issue}" for issue in issues])
-    origin = {"name": path.stem, "file": shown, "variant": variant, "changes": tuple(overrides)}
+        raise ScenarioError([f"{where}: {issue}" for issue in issues])
+    origin = {"name": path.stem, "file": show_path(path, PROJECT), "variant": variant, "changes": tuple(overrides)}
     read = Scenario.model_validate({**(changed if overrides else chosen), **origin})
     states_own = _states_own_expectations(content, overlays[variant].content if variant else {}, changes)
     return _with_what_is_judged(with_seed(read, read.seed), states_own=states_own)

@@ -1,14 +1,15 @@
-"""Reads a scenario's file, or another in the same notation, as plain tables, arrays, texts and numbers.
+"""Reads a scenario's file, or another in the same notation, as plain tables, arrays, texts and numbers; and writes one.
 
 Rejects files that are too large, too deep or not TOML. Nothing here knows the keys of a file.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from pathlib import Path
@@ -32,6 +33,7 @@ _OURS = {
     "Illegal character '\\n'": "this text has no closing quote on its line",
 }
 """Messages of Python's parser that do not name the cause, and the bench's messages in their place."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _PART = re.compile(r"'([^']*)'")
 
 
@@ -163,3 +165,33 @@ def _describe_syntax_error(message: str, text: str) -> str:
         found = f"{found[:_FOUND_LIMIT]}..."
     shown = f"; the line is `{found}`" if found else ""
     return f"{where}: not valid TOML: {problem}{shown}"
+
+
+def format_toml(content: Mapping[str, Any]) -> str:
+    """Return the text of a file with ``content``: each table, and each table of an array, under a header of its own; those within them in one line."""
+    tables = {key: [each] for key, each in content.items() if isinstance(each, Mapping)}
+    arrays = {
+        key: each for key, each in content.items() if isinstance(each, list | tuple) and each and isinstance(each[0], Mapping)
+    }
+    lines = [f"{format_key(key)} = {format_value(each)}" for key, each in content.items() if key not in tables | arrays]
+    for key, found in (tables | arrays).items():
+        header = f"[{format_key(key)}]" if key in tables else f"[[{format_key(key)}]]"
+        for table in found:
+            lines += ["", header, *(f"{format_key(name)} = {format_value(value)}" for name, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def format_value(value: object) -> str:
+    """Return a value in TOML, in one line; raises `BadInputError` for a type that TOML does not have."""
+    if isinstance(value, bool | str | int | float):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{format_key(str(key))} = {format_value(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, Sequence):
+        return "[" + ", ".join(format_value(each) for each in value) + "]"
+    raise BadInputError(f"{value!r} is a {type(value).__name__}; expected a text, number, boolean, list or dictionary")
+
+
+def format_key(key: str) -> str:
+    """Return a key, in quotes if it needs them."""
+    return key if _BARE.fullmatch(key) else json.dumps(key)

@@ -20,8 +20,8 @@ from stallbench.verdicts.baseline.baseline_file import (
     read_baseline_file,
 )
 from stallbench.verdicts.baseline.comparability import (
+    TITLES,
     describe_differences,
-    find_kind_obstacle,
 )
 
 
@@ -75,8 +75,8 @@ def _read_sources(name: str, runs: Path) -> Iterator[_Source]:
 
 def _require_alike(source: _Source, first: _Source) -> None:
     one, other = source.baseline, first.baseline
-    if obstacle := find_kind_obstacle(one, other.kind):
-        raise BadInputError(f"{source.name}: {obstacle.replace('this needs one', f'{first.name} is')}")
+    if one.kind != other.kind:
+        raise BadInputError(f"{source.name}: the baseline is of {TITLES[one.kind]}, and {first.name} is of {TITLES[other.kind]}")
     if one.scenario != other.scenario:
         raise BadInputError(f"{source.name}: is of the scenario {one.scenario}, and {first.name} of {other.scenario}")
     if one.machine.cpus != other.machine.cpus:
@@ -87,10 +87,8 @@ def _require_alike(source: _Source, first: _Source) -> None:
 
 def _merge(name: str, known: BaselineVariant, added: BaselineVariant, where: str) -> BaselineVariant:
     """Return the runs of both, sorted by name; a metric that one does not have is null there."""
-    if differences := describe_differences(added.conditions, known.conditions):
-        raise BadInputError(
-            f"{where}: {name} differs from the runs before it: {differences}".replace("in the baseline", "before")
-        )
+    if differences := describe_differences(added.conditions, known.conditions, "before"):
+        raise BadInputError(f"{where}: {name} differs from the runs before it: {differences}")
     if (added.engine, added.server_version, added.library) != (known.engine, known.server_version, known.library):
         raise BadInputError(
             f"{where}: {name} ran on {added.engine} {added.server_version}{_of(added)}, the runs before it on "

@@ -2,17 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
 from rich.console import Console
 
 from stallbench.report.terminal import format_finding, format_result
-from stallbench.verdicts.baseline.change import Change
+from stallbench.run.record import RunRecord
+from stallbench.scenario.model import Scenario
+from stallbench.verdicts.baseline.against import BaselineChoice
+from stallbench.verdicts.baseline.baseline_file import BaselineVariant, Kind
+from stallbench.verdicts.baseline.change import Change, MetricComparison, find_changes
+from stallbench.verdicts.baseline.comparability import (
+    Conditions,
+    describe_minor_differences,
+    describe_other_cpus,
+    find_machine,
+    find_obstacle_to,
+)
 from stallbench.verdicts.check import WORST_FIRST, Finding, Result, Severity
 
 CHECK = "regression"
 
 
-def as_finding(change: Change) -> Finding:
-    """Return what was decided about one metric as a finding."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a study measured of one variant."""
+
+    variant: str
+    """Its name in a baseline."""
+    missing: str = ""
+    """Why it cannot be compared, whatever the baseline is; empty if it can."""
+    runs: Sequence[RunRecord]
+    """What it was measured in, or one run of that."""
+    conditions: Callable[[Scenario], Conditions]
+    """Returns what must be the same, from the scenario of a run."""
+    ask: Callable[[BaselineVariant, str], Iterable[MetricComparison | Finding]]
+    """Yields a question for each metric, and what else is to be said. Takes the baseline's variant, and that the machine has other CPUs, if it does."""
+
+
+def find_regressions(
+    against: BaselineChoice | None, kind: Kind, scenario: str, measured: Iterable[Measured], *, seed: int
+) -> tuple[Finding, ...]:
+    """Return a finding for each metric that is compared with the baseline, and what else is to be said; empty without a baseline.
+
+    ``kind``: what was measured. ``scenario``: its name. ``seed``: of the bootstrap.
+    """
+    if against is None:
+        return ()
+    baseline = against.baseline
+    questions: list[MetricComparison] = []
+    findings: list[Finding] = []
+    for each in measured:
+        if each.variant not in baseline.variants and (scenario, kind) == (baseline.scenario, baseline.kind):
+            what = "searches" if kind == "limit" else f"{kind}s"
+            findings.append(make_finding(each.variant, "info", f"the baseline has no {what} of it"))
+            continue
+        obstacles = (find_obstacle_to(baseline, kind, each.variant, run, each.conditions(run.scenario)) for run in each.runs)
+        if each.missing:
+            findings.append(make_finding(each.variant, "unknown", each.missing))
+        elif obstacle := next(filter(None, obstacles), ""):
+            findings.append(make_finding(each.variant, "unknown", f"cannot be compared with the baseline: {obstacle}"))
+        else:
+            run = each.runs[0]
+            for asked in each.ask(baseline.variants[each.variant], describe_other_cpus(find_machine(run), baseline.machine)):
+                if isinstance(asked, Finding):
+                    findings.append(asked)
+                else:
+                    questions.append(asked)
+            if differences := describe_minor_differences(baseline, each.variant, run):
+                findings.append(make_finding(each.variant, "info", f"compared with the baseline although {differences}"))
+    return (*map(_as_finding, find_changes(questions, against.tolerance, seed=seed)), *findings)
+
+
+def _as_finding(change: Change) -> Finding:
     return Finding(
         check=CHECK,
         subject=f"{change.title} against the baseline",

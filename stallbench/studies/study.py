@@ -157,8 +157,9 @@ class StudyFolder(Generic[Record]):
         return record
 
     def write(self, record: Record) -> None:
-        """Replace the record atomically."""
-        replace_file(self.path / STUDY, json.dumps(record.model_dump(mode="json"), indent=1))
+        """Replace the record atomically. Half of a character, which a user's queue may have raised, is no valid JSON: it becomes a question mark."""
+        text = json.dumps(record.model_dump(mode="json"), ensure_ascii=False).encode(errors="replace")
+        replace_file(self.path / STUDY, json.dumps(json.loads(text), indent=1))
 
 
 def parse_study(text: str, where: str, model: type[StudyRecord]) -> StudyRecord:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.scenario.toml import format_key, format_value
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _MOST_FOLDERS = 1000
 _LONGEST_NAME = 120
 _TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
@@ -55,7 +54,7 @@ def describe_changes(
         changes["queue.kind"] = queue
     for name, value in (phases or {}).items():
         keys = value if isinstance(value, Mapping) else {"duration": value}
-        changes.update({f"phases.{_write_key(str(name))}.{key}": each for key, each in keys.items()})
+        changes.update({f"phases.{format_key(str(name))}.{key}": each for key, each in keys.items()})
     changes.update(set or {})
     given = {"expect": expect, "require": require, "judge": judge}
     changes.update({name: value for name, value in given.items() if value is not None})
@@ -71,17 +70,6 @@ def describe_against(against: object, tolerance: object, root: Path) -> list[str
         raise BadInputError(f"against is {against!r}; expected the path of a baseline file")
     file = [] if against is None else ["--against", _find(os.fspath(against), root)]
     return [*file, *(part for each in tolerances for part in ("--tolerance", each))]
-
-
-def write_toml(value: object) -> str:
-    """Return a value in TOML, in one line; raises `BadInputError` for a type that TOML does not have."""
-    if isinstance(value, bool | str | int | float):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_write_key(str(key))} = {write_toml(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, Sequence):
-        return "[" + ", ".join(write_toml(each) for each in value) + "]"
-    raise BadInputError(f"{value!r} is a {type(value).__name__}; expected a text, number, boolean, list or dictionary")
 
 
 def find_queue_file(queue: str, root: Path) -> str:
@@ -121,10 +109,6 @@ def _find(path: str, root: Path) -> str:
 
 def _write_change(key: str, value: object) -> str:
     try:
-        return f"{key}={write_toml(value)}"
+        return f"{key}={format_value(value)}"
     except BadInputError as error:
         raise BadInputError(f"{key}: {error}") from None
-
-
-def _write_key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key)

@@ -174,7 +174,7 @@ class Bench:
         folder = self._make_folder()
         named = find_queue_file(queue, self._session.root)
         arguments = ["conform", named, *describe_changes(set=set or {}), "--runs", str(folder)]
-        found = self._carry_out(arguments, folder, "*/conformance.json").parent
+        found = self._carry_out(arguments, folder, "*/study.json").parent
         self._keep(found)
         return read_conformance(found)
 

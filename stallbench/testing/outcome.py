@@ -71,6 +71,6 @@ def read_outcome(folder: Path) -> RunOutcome:
 
 
 def read_conformance(folder: Path) -> Conformance:
-    """Return what ``conformance.json`` in ``folder`` says."""
-    content = json.loads((folder / "conformance.json").read_text())
+    """Return what ``study.json`` in ``folder`` says."""
+    content = json.loads((folder / "study.json").read_text())
     return Conformance(promises=tuple(content["promises"]), folder=folder)

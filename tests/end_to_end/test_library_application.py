@@ -47,7 +47,7 @@ def test_an_application_is_tested_by_its_own_worker(bench: Bench, tmp_path: Path
 
 def test_the_promises_of_an_application_are_tried_at_every_crash_point(bench: Bench, tmp_path: Path) -> None:
     ended = bench.run("conform", f"library:{make_application(tmp_path)}", "--seed", "1")
-    (path,) = bench.runs.glob("*/conformance.json")
+    (path,) = bench.runs.glob("*/study.json")
     promises = {each["name"]: each for each in json.loads(path.read_text())["promises"]}
     at_points = {name: each for name, each in promises.items() if name.endswith("at every crash point")}
     assert {each["result"] for each in at_points.values()} <= {"pass", "info"}, ended.stdout + ended.stderr

@@ -25,7 +25,7 @@ AFTER_COMPLETION = ("--point", "after_completion_acknowledged", "--action", "kil
 
 
 def test_a_broken_promise_is_shown_at_its_point_and_the_printed_command_plans_the_same_again(
-    bench: Bench, run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    bench: Bench, run_here: RunHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = bench.run("torture", COMMITS_LATE, "--seed", "3", *AFTER_COMPLETION, "--point", "after_claim")
     assert ended.returncode == 1, ended.stdout + ended.stderr
@@ -45,7 +45,7 @@ def test_a_broken_promise_is_shown_at_its_point_and_the_printed_command_plans_th
     run_here(*printed_command(ended.stdout))
     (plan,) = plans
     (planned,) = plan.runs
-    again = plan.read(planned, tmp_path)
+    again = plan.read(planned)
     first = read_scenario(str(torture_folder(bench) / "kill.toml"))
     assert again.phases == tuple(phase for phase in first.phases if phase.name != "after_claim")
     elsewhere = {"phases", "file"}

@@ -19,10 +19,11 @@ from stallbench.queues import NewJob
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.view import RunView
 from stallbench.servers.empty_databases import EmptyDatabases
-from stallbench.studies.torture.conformance import plan_conformance, try_promises
-from stallbench.studies.torture.promise import OpenQueue, QueuePromise
-from stallbench.studies.torture.promise_outcome import PromiseOutcome
-from stallbench.studies.torture.promises import PROMISES
+from stallbench.studies.conformance.conformance import carry_out_conformance
+from stallbench.studies.conformance.promise import OpenQueue, QueuePromise
+from stallbench.studies.conformance.promise_outcome import PromiseOutcome
+from stallbench.studies.conformance.promises import PROMISES
+from stallbench.studies.torture.plan import plan_torture
 from stallbench.waiting import wait_until
 from tests.libraries.made_up import make_application
 from tests.waiting import PATIENCE_S
@@ -42,14 +43,11 @@ class Defective(SkipLocked):
 
 
 def try_operations(kind: str, folder: Path) -> dict[str, PromiseOutcome]:
-    plan = plan_conformance(kind, seed=1, overrides=(), with_crash_points=False)
-    found: list[PromiseOutcome] = []
+    plan = plan_torture(kind, seed=1, overrides=(), points=(), action=None)
     with RunView(Console(file=StringIO())) as view:
-        written = try_promises(plan, folder / "runs", view, found.append)
-    record = json.loads((written / "conformance.json").read_text())
-    assert [each["name"] for each in record["promises"]] == [each.name for each in found]
-    assert len(list(next(iter(JUnitXml.fromfile(str(written / "junit.xml")))))) == len(found)
-    return {each.name: each for each in found}
+        _, record = carry_out_conformance(plan, folder / "runs", view, with_crash_points=False)
+    assert record.status == "completed", record.reason
+    return {each.name: each for each in record.list_promises()}
 
 
 def write_defective(folder: Path, changes: str) -> str:
@@ -88,7 +86,7 @@ def only_some(monkeypatch: pytest.MonkeyPatch) -> None:
     some = ("a claim carries the payload", FAILS_LATER, "the age of the oldest job is known")
     promises = [each for each in PROMISES if each.name in some]
     assert len(promises) == len(some)
-    monkeypatch.setattr("stallbench.studies.torture.conformance.PROMISES", promises)
+    monkeypatch.setattr("stallbench.studies.conformance.operations.PROMISES", promises)
 
 
 @pytest.mark.usefixtures("only_some")
@@ -125,16 +123,17 @@ def test_a_server_that_ends_breaks_no_promise_of_the_queue(monkeypatch: pytest.M
 
     promise = QueuePromise(name="anything", why_not=lambda _: None, needs_claim=True, check=kill_the_server)
     monkeypatch.setattr(EmptyDatabases, "give", remember_and_give)
-    monkeypatch.setattr("stallbench.studies.torture.conformance.PROMISES", [promise])
-    with pytest.raises(NotCarriedOutError, match="server primary was ended by SIGKILL"):
+    monkeypatch.setattr("stallbench.studies.conformance.operations.PROMISES", [promise])
+    with pytest.raises(AssertionError, match="server primary was ended by SIGKILL"):
         try_operations(f"{EXAMPLE}:MyQueue", tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("end", "why"), [(KeyboardInterrupt(), "interrupted"), (NotCarriedOutError("the server has ended"), "the server has ended")]
+    ("end", "why", "code"),
+    [(KeyboardInterrupt(), "interrupted", 130), (NotCarriedOutError("the server has ended"), "the server has ended", 3)],
 )
 def test_of_an_interrupted_test_the_files_have_what_was_tried_and_that_it_was_not_all(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], end: BaseException, why: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], end: BaseException, why: str, code: int
 ) -> None:
     def interrupt(open_one: OpenQueue) -> None:
         raise end
@@ -143,12 +142,13 @@ def test_of_an_interrupted_test_the_files_have_what_was_tried_and_that_it_was_no
         QueuePromise(name=name, why_not=lambda _: None, needs_claim=True, check=check)
         for name, check in {"first": lambda _: None, "second": interrupt, "third": lambda _: None}.items()
     ]
-    monkeypatch.setattr("stallbench.studies.torture.conformance.PROMISES", promises)
+    monkeypatch.setattr("stallbench.studies.conformance.operations.PROMISES", promises)
     junit, runs = tmp_path / "junit.xml", tmp_path / "runs"
-    with pytest.raises(type(end)):
+    with pytest.raises(SystemExit) as ended:
         conform(f"{EXAMPLE}:MyQueue", seed=1, junit=junit, runs=runs)
+    assert ended.value.code == code
     expected = {"first": "pass", "every promise was tried": "unknown"}
-    (record,) = runs.glob("*/conformance.json")
+    (record,) = runs.glob("*/study.json")
     assert {each["name"]: each["result"] for each in json.loads(record.read_text())["promises"]} == expected
     (suite,) = JUnitXml.fromfile(str(junit))
     assert [case.name for case in suite] == list(expected)

@@ -11,8 +11,8 @@ import pytest
 from stallbench.engines import Engine
 from stallbench.queues import Queue, find_queues
 from stallbench.queues.queue_client import close_queue, open_queue
-from stallbench.studies.torture.promise import OpenQueue, QueuePromise, take_turns
-from stallbench.studies.torture.promises import PROMISES
+from stallbench.studies.conformance.promise import OpenQueue, QueuePromise, take_turns
+from stallbench.studies.conformance.promises import PROMISES
 from tests.integration.conftest import EmptyOn
 
 pytestmark = pytest.mark.integration

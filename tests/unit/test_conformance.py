@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from stallbench.cli import app
-from stallbench.errors import BadInputError
+from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.queues.crash_points import CrashPoint
-from stallbench.studies.torture.conformance import plan_conformance, try_crash_points
-from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
-from stallbench.studies.torture.plan import TorturePlan, Trial, plan_torture
-from stallbench.studies.torture.promise_outcome import (
+from stallbench.records.injections import JOBS
+from stallbench.run.record import describe_bench
+from stallbench.run.view import RunView
+from stallbench.scenario.model import Scenario
+from stallbench.studies.conformance.conformance import carry_out_conformance, continue_conformance
+from stallbench.studies.conformance.kind import KIND
+from stallbench.studies.conformance.promise_outcome import (
     PromiseOutcome,
-    decide,
-    describe_outcome,
     describe_promise,
     summarise_torture,
-    write_junit,
 )
-from stallbench.studies.torture.worker_deaths import PHASES, summarise_verdict, write_scenario
+from stallbench.studies.conformance.record import ConformanceFolder, ConformanceRecord
+from stallbench.studies.conformance.worker_deaths import read_worker_deaths, summarise_verdict
+from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
+from stallbench.studies.torture.plan import Trial, plan_torture
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding, Result
+from tests.unit.fake_runner import FakeRunner, raise_at
+from tests.unit.made_up_run import make_fault, make_record, make_run
 
 AFTER = Trial(CrashPoint.AFTER_CLAIM, "kill")
 DURING = Trial(CrashPoint.DURING_WORK, "pause")
@@ -60,7 +66,6 @@ def test_a_promise_that_holds_everywhere_passes() -> None:
     found = summarised(an_outcome(AFTER), an_outcome(DURING))
     assert {each.result for each in found.values()} == {"pass"}
     assert found["nothing lost"].reason == "at 2 points"
-    assert decide(list(found.values())) == 0
 
 
 def test_a_promise_that_is_broken_somewhere_fails_and_names_the_point() -> None:
@@ -70,7 +75,6 @@ def test_a_promise_that_is_broken_somewhere_fails_and_names_the_point() -> None:
     assert found["nothing repeated"].result == "fail"
     assert found["nothing repeated"].reason == "during_work (pause); nothing repeated: 1 jobs; job 58: ..."
     assert found["nothing lost"].result == "pass"
-    assert decide(list(found.values())) == 1
 
 
 def test_a_point_that_was_not_tried_makes_its_promises_unknown_and_nothing_hides_that() -> None:
@@ -78,7 +82,6 @@ def test_a_point_that_was_not_tried_makes_its_promises_unknown_and_nothing_hides
     found = summarised(not_tried, an_outcome(DURING))
     assert {each.result for each in found.values()} == {"unknown"}
     assert found["in order"].reason == "after_claim (kill); not tried: nobody came by"
-    assert decide(list(found.values())) == 1
 
 
 def test_what_a_run_cannot_decide_is_unknown_with_its_reason_and_not_broken() -> None:
@@ -92,33 +95,113 @@ def test_what_a_run_cannot_decide_is_unknown_with_its_reason_and_not_broken() ->
     assert (found["nothing else is wrong"].result, found["nothing lost"].result) == ("unknown", "pass")
 
 
-def test_a_point_that_was_not_tried_is_tried_again_alone_and_for_a_limited_number_of_times() -> None:
+def make_run_of(hits: Callable[[CrashPoint, int], int]) -> Callable[[Path, Scenario, int], Verdict]:
+    """Return what makes runs without a finding, in which as many processes as ``hits`` says were hit at each point."""
+
+    def make(folder: Path, scenario: Scenario, number: int) -> Verdict:
+        faults = [
+            make_fault(phase.name)
+            | {"kind": "crash_point", "evidence": {JOBS: list(range(hits(CrashPoint(phase.name), number)))}}
+            for phase in scenario.phases
+            if phase.name in set(CrashPoint)
+        ]
+        jobs = pd.DataFrame([{"job_id": 1, "state": "completed", "held_after_completion": False}])
+        make_run(folder, make_record(id=folder.name, scenario=scenario.model_dump(mode="json"), injections=faults), jobs=jobs)
+        return a_verdict()
+
+    return make
+
+
+def always_hit(point: CrashPoint, number: int) -> int:
+    return 2
+
+
+@pytest.fixture
+def only_runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Instead of the operations, which need a server, there is one promise; the list has the names of those that were tried before."""
+    tried_before: list[str] = []
+
+    def try_operations(scenario: Scenario, logs: Path, *, tried: list[str]) -> list[PromiseOutcome]:
+        tried_before.extend(tried)
+        return [] if tried else [PromiseOutcome(name="ids ascend", result="pass")]
+
+    monkeypatch.setattr("stallbench.studies.conformance.conformance.try_operations", try_operations)
+    return tried_before
+
+
+@pytest.mark.usefixtures("only_runs")
+def test_a_point_that_was_not_tried_is_tried_again_alone_and_for_a_limited_number_of_times(tmp_path: Path) -> None:
     plan = plan_torture("skip_locked", seed=1, overrides=(), points=(AFTER.point, DURING.point), action=None)
-    asked: list[list[Trial]] = []
+    never, late = Trial(AFTER.point, "pause"), AFTER
 
-    def carry_out(part: TorturePlan) -> TortureOutcome:
-        asked.append(part.trials)
-        never, late = Trial(AFTER.point, "pause"), AFTER
-        hits = {never: 0, late: 0 if len(asked) == 1 else 3}
-        return TortureOutcome(trials=[TrialOutcome(trial=each, hits=hits.get(each, 2)) for each in part.trials], elsewhere=[])
+    def hits(point: CrashPoint, number: int) -> int:
+        return 2 if point is DURING.point or number == 3 else 0
 
-    outcome = try_crash_points(plan, carry_out)
-    assert asked == [plan.trials, [AFTER, Trial(AFTER.point, "pause")], [Trial(AFTER.point, "pause")]]
-    assert [each.trial for each in outcome.trials] == plan.trials
-    assert {each.trial: each.hits for each in outcome.trials if each.trial.point is AFTER.point} == {
-        AFTER: 3,
-        Trial(AFTER.point, "pause"): 0,
-    }
+    fake = FakeRunner(make_run_of(hits), is_latest=False)
+    _, record = carry_out_conformance(plan, tmp_path, RunView(), with_crash_points=True, runner=fake)
+    assert [run.trials for run in record.runs] == [*plan.runs, (late,), (never,), (never,)]
+    assert [each.trial for each in record.outcome.trials] == plan.trials
+    assert {each.trial: each.hits for each in record.outcome.trials if each.trial.point is AFTER.point} == {late: 2, never: 0}
+    assert (record.verdict, record.exit_code) == ("unknown", 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "exit_code"), [(NotCarriedOutError("no server"), "failed", 3), (KeyboardInterrupt(), "aborted", 130)]
+)
+def test_a_test_that_ended_early_says_that_not_all_was_tried_and_is_continued(
+    only_runs: list[str], tmp_path: Path, error: BaseException, status: str, exit_code: int
+) -> None:
+    plan = plan_torture("skip_locked", seed=1, overrides=(), points=(AFTER.point,), action=None)
+    fake = FakeRunner(make_run_of(always_hit), is_latest=False)
+    fake.before_run = raise_at(2, error)
+    folder, record = carry_out_conformance(plan, tmp_path, RunView(), with_crash_points=True, runner=fake)
+    assert (record.status, record.exit_code) == (status, exit_code)
+    assert [each.name for each in record.list_promises()] == ["ids ascend", "every promise was tried"]
+    fake.before_run = lambda _: None
+    continued = continue_conformance(folder, RunView(), fake)
+    assert only_runs == ["ids ascend"]
+    assert [run.status for run in continued.runs] == ["completed", "completed"]
+    assert (continued.verdict, continued.exit_code) == ("pass", 0)
+    assert len(list(continued.list_promises())) == 1 + len(PROMISES)
+
+
+@pytest.mark.usefixtures("only_runs")
+def test_the_page_the_junit_file_and_the_record_have_each_promise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = plan_torture("skip_locked", seed=1, overrides=("workers.count=2",), points=(AFTER.point,), action=None)
+    fake = FakeRunner(make_run_of(always_hit), is_latest=False)
+    folder, record = carry_out_conformance(plan, tmp_path, RunView(), with_crash_points=True, runner=fake)
+    conclusion = KIND.conclude(folder.path, record)
+    conclusion.write()
+    assert [each.name for each in folder.read().promises] == [each.name for each in record.list_promises()]
+    cases = [case.get("name") for case in ET.parse(folder.path / "junit.xml").iter("testcase")]
+    assert cases == [each.name for each in record.list_promises()]
+    page = (folder.path / "report.html").read_text()
+    assert "nothing lost, at every crash point" in page
+    assert "stallbench conform skip_locked --set workers.count=2 --seed 1" in page
+    capsys.readouterr()
+    conclusion.show("the page")
+    assert capsys.readouterr().out == "\nPASS  6 pass\nreport: the page\n"
+
+
+def test_the_workers_of_a_library_are_killed_at_any_moment_after_all_points_were_tried() -> None:
+    plan = plan_torture("library:procrastinate", seed=1, overrides=(), points=(AFTER.point,), action="kill")
+    record = ConformanceRecord(id="", bench=describe_bench(), plan=plan, with_crash_points=True)
+    first = record.find_next_run()
+    assert first is not None
+    outcome = TortureOutcome(trials=[an_outcome(AFTER)], elsewhere=[])
+    record = record.with_run(first.model_copy(update={"status": "completed", "outcome": outcome}))
+    second = record.find_next_run()
+    assert second is not None
+    assert (first.trials, second.trials) == ((AFTER,), ())
+    assert record.with_run(second.model_copy(update={"status": "completed"})).find_next_run() is None
 
 
 def test_a_changed_phase_stays_changed_in_the_runs_that_have_it_and_is_no_error_in_the_others(tmp_path: Path) -> None:
     plan = plan_torture(
         "library:pgmq", seed=1, overrides=["phases.after_claim.duration=20s", "workers.count=2"], points=(), action=None
     )
-    again = replace(plan, runs=((Trial(CrashPoint.DURING_WORK, "kill"),),))
-    assert again.read(again.runs[0], tmp_path).workers.count == 2
-    changes = plan.select_overrides(PHASES)
-    assert write_scenario("library:pgmq", "postgres", changes, seed=1, folder=tmp_path).workers.count == 2
+    assert plan.read((Trial(CrashPoint.DURING_WORK, "kill"),)).workers.count == 2
+    assert read_worker_deaths(plan, tmp_path).workers.count == 2
 
 
 def test_an_order_that_is_not_promised_is_info() -> None:
@@ -137,7 +220,6 @@ def test_what_belongs_to_no_point_fails_too() -> None:
 def test_the_lines_say_the_result_first() -> None:
     promises = [PromiseOutcome(name="a", result="pass"), PromiseOutcome(name="b", result="fail", reason="found 1; expected 2")]
     assert [describe_promise(each) for each in promises] == ["pass     a", "FAIL     b: found 1; expected 2"]
-    assert describe_outcome(promises, "runs/x") == "\nFAIL  1 pass, 1 FAIL\nthe records: runs/x"
 
 
 @pytest.mark.parametrize(
@@ -149,10 +231,17 @@ def test_the_lines_say_the_result_first() -> None:
         ("é, 🙂 and <tags>", "é, 🙂 and <tags>"),
     ],
 )
-def test_the_junit_file_can_be_read_whatever_the_queue_raises(raised: str, written: str, tmp_path: Path) -> None:
-    write_junit(tmp_path / "junit.xml", "my.py:Queue", [PromiseOutcome(name="a", result="fail", reason=raised)])
+def test_the_files_can_be_read_whatever_the_queue_raises(raised: str, written: str, tmp_path: Path) -> None:
+    plan = plan_torture("skip_locked", seed=1, overrides=(), points=(), action=None)
+    failed = (PromiseOutcome(name="a", result="fail", reason=raised),)
+    record = ConformanceRecord(
+        id="", status="completed", bench=describe_bench(), plan=plan, with_crash_points=False, operations=failed
+    )
+    conclusion = KIND.conclude(tmp_path, record)
+    conclusion.write()
     (case,) = ET.parse(tmp_path / "junit.xml").iter("testcase")
     assert [failure.get("message") for failure in case] == [written]
+    assert ConformanceFolder(tmp_path).read().exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -207,11 +296,11 @@ def test_what_is_no_promise_but_wrong_counts_while_workers_are_killed_as_it_does
             reason="processes: exited unexpectedly: worker-2 (exit code 1)",
         )
     ]
-    assert decide(found) == 1
 
 
 def test_the_scenario_in_which_workers_are_killed_is_valid(tmp_path: Path) -> None:
-    scenario = write_scenario("library:procrastinate", "postgres", ("workers.count=2",), seed=7, folder=tmp_path)
+    plan = plan_torture("library:procrastinate", seed=7, overrides=("workers.count=2",), points=(), action=None)
+    scenario = read_worker_deaths(plan, tmp_path)
     assert (scenario.queue.kind, scenario.workers.count, scenario.seed) == ("library:procrastinate", 2, 7)
     assert [fault.kind for phase in scenario.phases for fault in phase.faults] == ["kill"]
 
@@ -222,7 +311,7 @@ def test_if_no_worker_was_killed_nothing_is_known() -> None:
 
 
 def test_the_workers_of_a_library_are_killed_at_every_point_that_they_pass() -> None:
-    plan = plan_conformance("library:procrastinate", seed=7, overrides=(), with_crash_points=True)
-    killed_at = {trial.point for trials in plan.torture.runs for trial in trials if trial.action == "kill"}
+    plan = plan_torture("library:procrastinate", seed=7, overrides=(), points=(), action=None)
+    killed_at = {trial.point for trials in plan.runs for trial in trials if trial.action == "kill"}
     hidden = {CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED, CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED, CrashPoint.BETWEEN_STEPS}
     assert killed_at == set(CrashPoint) - hidden

@@ -14,8 +14,8 @@ from stallbench.errors import BadInputError
 from stallbench.queues import find_queue
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.first_project import create_first_project
-from stallbench.studies.torture.conformance import plan_conformance
-from stallbench.studies.torture.worker_deaths import write_scenario
+from stallbench.studies.conformance.worker_deaths import read_worker_deaths
+from stallbench.studies.torture.plan import plan_torture, read_first_scenario
 
 
 @pytest.mark.parametrize(
@@ -45,11 +45,9 @@ def test_the_scenario_and_its_queue_are_valid_as_they_are(
 def test_the_queue_of_a_folder_with_any_name_can_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     create_first_project(Path("🐘"))
-    plan = plan_conformance("🐘/my_queue.py:MyQueue", seed=1, overrides=(), with_crash_points=True)
-    assert plan.scenario.queue.kind == "🐘/my_queue.py:MyQueue"
-    assert (
-        write_scenario("🐘/my_queue.py:MyQueue", "postgres", (), seed=1, folder=tmp_path).queue.kind == plan.scenario.queue.kind
-    )
+    kind = "🐘/my_queue.py:MyQueue"
+    plan = plan_torture(kind, seed=1, overrides=(), points=(), action=None)
+    assert read_first_scenario(plan).queue.kind == read_worker_deaths(plan, tmp_path).queue.kind == kind
 
 
 def test_the_commands_of_a_folder_whose_name_has_a_space_can_be_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from stallbench.errors import BadInputError
+from stallbench.scenario.toml import format_value
 from stallbench.testing.arguments import (
     describe_against,
     describe_changes,
     find_queue_file,
     find_scenario_file,
     name_folder,
-    write_toml,
 )
 from stallbench.testing.bench import BenchSession
 
@@ -41,7 +41,7 @@ def test_an_argument_of_another_type_is_bad_input_with_what_is_expected(tmp_path
 def test_values_are_written_as_toml() -> None:
     expect = [{"metric": "lost.total", "at_most": 0, "because": 'a "lost" job', "phases": ["a", "b"], "x y": True}]
     text = '[{metric = "lost.total", at_most = 0, because = "a \\"lost\\" job", phases = ["a", "b"], "x y" = true}]'
-    assert write_toml(expect) == text
+    assert format_value(expect) == text
     assert describe_changes(phases={"long tx": {"rate": 1.5}}, expect=()) == [
         "--set",
         'phases."long tx".rate=1.5',
@@ -49,7 +49,7 @@ def test_values_are_written_as_toml() -> None:
         "expect=[]",
     ]
     with pytest.raises(BadInputError, match="is a NoneType; expected a text, number, boolean, list or dictionary"):
-        write_toml({"a": None})
+        format_value({"a": None})
 
 
 def test_a_baseline_and_tolerances_become_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

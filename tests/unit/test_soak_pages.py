@@ -30,7 +30,7 @@ def make_cycle(number: int, **changes: Any) -> CycleRun:
         "verdict": "pass",
         "start_ns": START_NS + number * 60 * 10**9,
         "spent_s": 60.0,
-        "resting_s": 5.0,
+        "pause_s": 5.0,
         "bytes": 2**20,
         "figures": {LEAK: Figure(value=100.0 + number), STEADY: Figure(value=2.0 + number % 3 / 10)},
     }

@@ -154,7 +154,8 @@ def test_an_invalid_record_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match=r"study\.json: not a study's record: id: Field required"):
         ComparisonFolder(tmp_path).read()
     with pytest.raises(
-        BadInputError, match=r"study\.json: not a study's record: kind is null; expected comparison or limit or soak or torture"
+        BadInputError,
+        match=r"study\.json: not a study's record: kind is null; expected comparison or conformance or limit or soak or torture",
     ):
         read_kind(tmp_path)
 
@@ -172,7 +173,13 @@ def test_a_record_in_another_format_is_refused_with_what_to_do(tmp_path: Path, f
 
 @pytest.mark.parametrize(
     ("file", "title"),
-    [("comparison.json", "comparison"), ("torture.json", "torture"), ("limit.json", "search for a limit"), ("soak.json", "soak")],
+    [
+        ("comparison.json", "comparison"),
+        ("torture.json", "torture"),
+        ("limit.json", "search for a limit"),
+        ("soak.json", "soak"),
+        ("conformance.json", "test of conformance"),
+    ],
 )
 def test_a_folder_of_an_earlier_version_is_refused_with_what_to_do(tmp_path: Path, file: str, title: str) -> None:
     (tmp_path / "old").mkdir()
@@ -197,6 +204,6 @@ def test_a_folder_of_an_earlier_version_is_deleted_with_the_reports(
     assert remove_leftovers(tmp_path / "runs", delete_runs=True) == [f"{old.name}: deleted"]
 
 
-@pytest.mark.parametrize("name", ["comparison", "limit", "soak", "torture"])
+@pytest.mark.parametrize("name", ["comparison", "conformance", "limit", "soak", "torture"])
 def test_the_name_of_a_kind_is_that_of_its_folder(name: str) -> None:
     assert find_kind(name, "study.json").folder.model.model_fields["kind"].default == name

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from stallbench.discovery import LIBRARY_PREFIX
@@ -19,23 +17,23 @@ def test_a_plan_names_the_engine_that_its_runs_use(overrides: list[str], engine:
     assert plan_torture("laravel", seed=1, overrides=overrides, points=(), action=None).engine == engine
 
 
-def test_the_phase_of_any_point_can_be_longer(tmp_path: Path) -> None:
+def test_the_phase_of_any_point_can_be_longer() -> None:
     """Also of one that the scenario of the first trial does not have."""
     plan = plan_torture(
         "redis_batches", seed=1, overrides=["phases.between_steps.duration=40s"], points=[CrashPoint.BETWEEN_STEPS], action="kill"
     )
-    phases = {phase.name: phase.duration_s for phase in plan.read(plan.runs[0], tmp_path).phases}
+    phases = {phase.name: phase.duration_s for phase in plan.read(plan.runs[0]).phases}
     assert phases["between_steps"] == 40
 
 
 @pytest.mark.parametrize("kind", ["skip_locked", "library:procrastinate"])
-def test_a_phase_that_one_of_the_runs_does_not_have_is_changed_in_the_others(kind: str, tmp_path: Path) -> None:
+def test_a_phase_that_one_of_the_runs_does_not_have_is_changed_in_the_others(kind: str) -> None:
     change = (
         "phases.after_claim.duration=9s" if kind.startswith(LIBRARY_PREFIX) else "phases.before_claim_acknowledged.duration=9s"
     )
     name = change.split(".")[1]
     plan = plan_torture(kind, seed=1, overrides=[change], points=(), action=None)
-    durations_s = [{phase.name: phase.duration_s for phase in plan.read(run, tmp_path).phases}.get(name) for run in plan.runs]
+    durations_s = [{phase.name: phase.duration_s for phase in plan.read(run).phases}.get(name) for run in plan.runs]
     assert durations_s == [9, None], "no worker is paused there"
 
 
@@ -71,12 +69,12 @@ def test_a_pause_that_needs_short_claims_says_how_to_make_them_short() -> None:
         plan_torture("library:pgmq", seed=1, overrides=[], points=[CrashPoint.AFTER_CLAIM], action="pause")
 
 
-def test_the_producers_of_a_library_have_time_to_start(tmp_path: Path) -> None:
+def test_the_producers_of_a_library_have_time_to_start() -> None:
     """Each needs the start of a process in the library's own language; without that time the second point was not tried."""
     durations_s = []
     for kind in ("skip_locked", "library:celery"):
         plan = plan_torture(kind, seed=1, overrides=[], points=[CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED], action="kill")
-        phases = {phase.name: phase.duration_s for phase in plan.read(plan.runs[0], tmp_path).phases}
+        phases = {phase.name: phase.duration_s for phase in plan.read(plan.runs[0]).phases}
         durations_s.append(phases[CrashPoint.AFTER_ENQUEUE_ACKNOWLEDGED])
     assert durations_s == [3, 8]
 
@@ -103,7 +101,7 @@ def test_a_change_that_would_try_something_else_is_refused(change: str, message:
         plan_torture("skip_locked", seed=1, overrides=[change], points=(), action=None)
 
 
-def test_faults_can_be_added_to_the_one_of_a_point(tmp_path: Path) -> None:
+def test_faults_can_be_added_to_the_one_of_a_point() -> None:
     both = '[{kind="latency"},{kind="crash_point",on="workers",at="after_claim",every_nth=2}]'
     changes = [f"phases.after_claim.faults={both}"]
     plan = plan_torture("skip_locked", seed=1, overrides=changes, points=[CrashPoint.AFTER_CLAIM], action="kill")

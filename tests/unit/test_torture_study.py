@@ -18,7 +18,6 @@ from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
 from stallbench.studies import study
 from stallbench.studies.kind import read_kind
-from stallbench.studies.torture.conformance import carry_out_part
 from stallbench.studies.torture.outcome import PROMISES
 from stallbench.studies.torture.plan import TorturePlan, plan_torture
 from stallbench.studies.torture.torture import carry_out_torture, continue_torture
@@ -139,14 +138,3 @@ def test_a_torture_has_no_figures_for_a_baseline(fake: FakeRunner, plan: Torture
     folder, _ = carry_out_torture(plan, tmp_path, RunView(), fake)
     with pytest.raises(BadInputError, match="a torture has no figures to compare"):
         read_kind(folder.path).read_baselines(folder.path)
-
-
-@pytest.mark.parametrize(
-    ("error", "raised"), [(NotCarriedOutError("no server"), NotCarriedOutError), (KeyboardInterrupt(), KeyboardInterrupt)]
-)
-def test_the_torture_of_a_test_of_conformance_that_ends_early_ends_it(
-    fake: FakeRunner, plan: TorturePlan, tmp_path: Path, error: BaseException, raised: type[BaseException]
-) -> None:
-    fake.before_run = raise_at(1, error)
-    with pytest.raises(raised):
-        carry_out_part(plan, tmp_path, RunView(), fake)

@@ -5,84 +5,66 @@ The runs of a comparison are judged together, not one by one: all rounds of a va
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from stallbench.run.record import RunRecord, read_record
+from stallbench.studies import regressions
 from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord
-from stallbench.studies.regressions import as_finding, make_finding
+from stallbench.studies.regressions import Measured, make_finding
 from stallbench.verdicts.baseline.against import read_against
-from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineVariant
-from stallbench.verdicts.baseline.change import MetricComparison, ask, choose_compared, find_changes
-from stallbench.verdicts.baseline.comparability import (
-    describe_minor_differences,
-    describe_other_cpus,
-    find_machine,
-    find_obstacle,
-)
-from stallbench.verdicts.baseline.compared_metric import ComparedMetric
+from stallbench.verdicts.baseline.baseline_file import BaselineVariant
+from stallbench.verdicts.baseline.change import MetricComparison, ask, choose_compared
+from stallbench.verdicts.baseline.comparability import find_conditions
 from stallbench.verdicts.check import Finding
 
 
 def find_regressions(folder: ComparisonFolder, record: ComparisonRecord) -> tuple[Finding, ...]:
     """Return a finding for each variant and metric; empty if the comparison is not compared with a baseline."""
-    against = read_against(folder.path)
-    if against is None:
-        return ()
-    findings: list[Finding] = []
-    questions: list[MetricComparison] = []
-    for variant in record.names:
-        of_variant = _ask_about(folder.runs, record, against.baseline, variant)
-        if isinstance(of_variant, Finding):
-            findings.append(of_variant)
-            continue
-        questions += of_variant[0]
-        findings += of_variant[1]
-    changes = find_changes(questions, against.tolerance, seed=record.seed)
-    return (*map(as_finding, changes), *findings)
+    measured = (_find_measured(folder.runs, record, variant) for variant in record.names)
+    return regressions.find_regressions(read_against(folder.path), "run", record.scenario.name, measured, seed=record.seed)
 
 
-def _ask_about(
-    runs: Path, record: ComparisonRecord, baseline: Baseline, variant: str
-) -> tuple[list[MetricComparison], list[Finding]] | Finding:
-    """Return a question for each metric, and what else is to be said; or a finding, if no metric can be compared."""
-    if variant not in baseline.variants and record.scenario.name == baseline.scenario:
-        return make_finding(variant, "info", "the baseline has no runs of it")
+def _find_measured(runs: Path, record: ComparisonRecord, variant: str) -> Measured:
     of_variant = [run for run in record.runs if run.variant == variant]
     completed = [run for run in of_variant if run.status == "completed"]
     run_records = [found for run in completed if (found := _read(runs, run.folder)) is not None]
-    if not completed or len(run_records) < len(completed):
-        missing = "no run was completed" if not completed else "the folders of runs are gone"
-        return make_finding(variant, "unknown", f"{missing}; what they can be compared with is not known")
-    for each in run_records:
-        if obstacle := find_obstacle(baseline, variant, each):
-            return make_finding(variant, "unknown", f"cannot be compared with the baseline: {obstacle}")
-    other_cpus = describe_other_cpus(find_machine(run_records[0]), baseline.machine)
-    known = baseline.variants[variant]
-    questions = [
-        _ask(subject, completed, known, other_cpus=other_cpus, variant=variant)
-        for subject in choose_compared(record.subjects, run_records[0].scenario)
-    ]
-    findings = []
-    if differences := describe_minor_differences(baseline, variant, run_records[0]):
-        findings.append(make_finding(variant, "info", f"compared with the baseline although {differences}"))
-    if lacking := len(of_variant) - len(completed):
-        were = "were" if lacking > 1 else "was"
-        reason = f"{lacking} of its {len(of_variant)} runs {were} not completed, and may have been worse"
-        findings.append(make_finding(variant, "unknown", reason))
-    return questions, findings
+    missing = "no run was completed" if not completed else "the folders of runs are gone"
+    is_missing = not completed or len(run_records) < len(completed)
+    return Measured(
+        variant=variant,
+        missing=f"{missing}; what they can be compared with is not known" if is_missing else "",
+        runs=run_records,
+        conditions=find_conditions,
+        ask=partial(_ask, record, of_variant, run_records),
+    )
 
 
 def _ask(
-    subject: ComparedMetric, completed: Sequence[ComparedRun], known: BaselineVariant, *, other_cpus: str, variant: str
-) -> MetricComparison:
-    """Return the question about one metric. A run that has no value of it may have been the worst, so the others do not decide."""
-    values = [value for run in completed if (value := run.values.get(subject.key)) is not None]
-    asked = ask(subject, values, known, other_cpus=other_cpus, variant=variant)
-    if asked.obstacle or len(values) == len(completed):
-        return asked
-    return replace(asked, obstacle=f"it was not measured in {len(completed) - len(values)} of {len(completed)} runs")
+    record: ComparisonRecord,
+    of_variant: list[ComparedRun],
+    run_records: list[RunRecord],
+    known: BaselineVariant,
+    other_cpus: str,
+) -> Iterator[MetricComparison | Finding]:
+    """Yield a question for each metric. A run that has no value of it may have been the worst, so the others do not decide; nor do they without one
+    that was not completed.
+    """
+    variant = of_variant[0].variant
+    completed = [run for run in of_variant if run.status == "completed"]
+    for subject in choose_compared(record.subjects, run_records[0].scenario):
+        values = [value for run in completed if (value := run.values.get(subject.key)) is not None]
+        asked = ask(subject, values, known, other_cpus=other_cpus, variant=variant)
+        if asked.obstacle or len(values) == len(completed):
+            yield asked
+        else:
+            yield replace(asked, obstacle=f"it was not measured in {len(completed) - len(values)} of {len(completed)} runs")
+    if lacking := len(of_variant) - len(completed):
+        were = "were" if lacking > 1 else "was"
+        reason = f"{lacking} of its {len(of_variant)} runs {were} not completed, and may have been worse"
+        yield make_finding(variant, "unknown", reason)
 
 
 def _read(runs: Path, folder: str | None) -> RunRecord | None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 from stallbench.errors import BadInputError
 from stallbench.run.record import RunRecord, read_record
-from stallbench.studies.limit.record import Limit, LimitFolder, LimitRecord
-from stallbench.studies.limit.regression import find_probe_conditions, name_search
-from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineMetric, BaselineVariant
-from stallbench.verdicts.baseline.comparability import find_machine, find_primary
-from stallbench.verdicts.baseline.tolerance import SUSTAINED_RATE
+from stallbench.studies.limit.record import Limit, LimitFolder
+from stallbench.studies.limit.regression import SUBJECT, find_probe_conditions, name_search
+from stallbench.studies.run_baseline import make_baseline, make_variant
+from stallbench.verdicts.baseline.baseline_file import Baseline
 
 
 def read_limit_baseline(folder: Path) -> Baseline:
@@ -26,16 +25,13 @@ def read_limit_baseline(folder: Path) -> Baseline:
                 "go on with --continue, or search only for the other limit with --horizon"
             )
     runs = [_read_record_of(folder, limit) for limit in limits]
-    variants = dict(_read_limit(record, limit, run) for limit, run in zip(limits, runs, strict=True))
-    run = runs[0]
-    return Baseline(
-        kind="limit",
-        bench=run.bench.version,
-        versions=run.versions,
-        scenario=run.scenario.name,
-        machine=find_machine(run),
-        variants=variants,
-    )
+    variants = {
+        name_search(record.plan.scenario.variant, limit.horizon): make_variant(
+            run, find_probe_conditions(run.scenario, record.plan.slo.text), record.id, {SUBJECT: limit.interval.low}
+        )
+        for limit, run in zip(limits, runs, strict=True)
+    }
+    return make_baseline("limit", runs[0], variants)
 
 
 def _read_record_of(folder: Path, limit: Limit) -> RunRecord:
@@ -44,17 +40,3 @@ def _read_record_of(folder: Path, limit: Limit) -> RunRecord:
     if not path.is_file():
         raise BadInputError(f"{folder}: the search cannot be a baseline: the folder of its run {path.parent.name} was removed")
     return read_record(path)
-
-
-def _read_limit(record: LimitRecord, limit: Limit, run: RunRecord) -> tuple[str, BaselineVariant]:
-    engine, version = find_primary(run)
-    library = run.queue.library
-    variant = BaselineVariant(
-        conditions=find_probe_conditions(run.scenario, record.plan.slo.text),
-        engine=engine,
-        server_version=version,
-        library=f"{library.title} {library.version}" if library else None,
-        runs=(record.id,),
-        metrics={SUSTAINED_RATE: BaselineMetric(better="higher", values=(limit.interval.low,))},
-    )
-    return name_search(record.plan.scenario.variant, limit.horizon), variant

@@ -13,20 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from stallbench.run.host_facts import read_host_facts
-from stallbench.run.record import RunRecord, read_record
+from stallbench.run.record import read_record
 from stallbench.scenario.model import CONTROL, Scenario
+from stallbench.studies import regressions
 from stallbench.studies.limit.probes import Horizon, make_probe_scenario
 from stallbench.studies.limit.record import Limit, LimitPlan
-from stallbench.studies.regressions import as_finding, make_finding
-from stallbench.verdicts.baseline.baseline_file import Baseline, BaselineVariant
-from stallbench.verdicts.baseline.change import MetricComparison, ask, find_changes
+from stallbench.studies.regressions import Measured
+from stallbench.verdicts.baseline.baseline_file import BaselineVariant
+from stallbench.verdicts.baseline.change import MetricComparison, ask
 from stallbench.verdicts.baseline.comparability import (
     Conditions,
-    describe_minor_differences,
-    describe_other_cpus,
     find_conditions,
-    find_machine,
-    find_obstacle_to,
     require_same_conditions,
     require_same_cpus,
 )
@@ -93,46 +90,30 @@ def _find_known(plan: LimitPlan, horizon: Horizon) -> BaselineVariant | None:
 
 def find_regressions(plan: LimitPlan, limits: Sequence[Limit], folder: Path) -> tuple[Finding, ...]:
     """Return a finding for each limit, and further remarks; empty without a baseline. ``folder``: of the search."""
-    if plan.against is None:
-        return ()
-    findings: list[Finding] = []
-    questions: list[MetricComparison] = []
-    for limit in limits:
-        name = name_search(plan.scenario.variant, limit.horizon)
-        if name not in plan.against.baseline.variants:
-            findings.append(make_finding(name, "info", "the baseline has no search of it"))
-            continue
-        if not limit.probes:
-            findings.append(make_finding(name, "unknown", "no rate was tried; give the search more time with --within"))
-            continue
-        path = folder / limit.probes[0].run / "run.json"
-        if not path.is_file():
-            findings.append(
-                make_finding(name, "unknown", "the folders of runs are gone; what they can be compared with is not known")
-            )
-            continue
-        record = read_record(path)
-        conditions = find_probe_conditions(record.scenario, plan.slo.text)
-        if obstacle := find_obstacle_to(plan.against.baseline, "limit", name, record, conditions):
-            findings.append(make_finding(name, "unknown", f"cannot be compared with the baseline: {obstacle}"))
-            continue
-        questions.append(_ask(plan, limit, record, plan.against.baseline))
-        if differences := describe_minor_differences(plan.against.baseline, name, record):
-            findings.append(make_finding(name, "info", f"compared with the baseline although {differences}"))
-    changes = find_changes(questions, plan.against.tolerance, seed=plan.scenario.seed)
-    return (*map(as_finding, changes), *findings)
+    measured = (_find_measured(plan, limit, folder) for limit in limits)
+    return regressions.find_regressions(plan.against, "limit", plan.scenario.name, measured, seed=plan.scenario.seed)
 
 
-def _ask(plan: LimitPlan, limit: Limit, record: RunRecord, baseline: Baseline) -> MetricComparison:
+def _find_measured(plan: LimitPlan, limit: Limit, folder: Path) -> Measured:
+    paths = [folder / probe.run / "run.json" for probe in limit.probes[:1]]
+    missing = ""
+    if not paths:
+        missing = "no rate was tried; give the search more time with --within"
+    elif not paths[0].is_file():
+        missing = "the folders of runs are gone; what they can be compared with is not known"
+    return Measured(
+        variant=name_search(plan.scenario.variant, limit.horizon),
+        missing=missing,
+        runs=[read_record(path) for path in paths if not missing],
+        conditions=lambda scenario: find_probe_conditions(scenario, plan.slo.text),
+        ask=lambda known, other_cpus: [_ask(plan, limit, known, other_cpus)],
+    )
+
+
+def _ask(plan: LimitPlan, limit: Limit, known: BaselineVariant, other_cpus: str) -> MetricComparison:
     name = name_search(plan.scenario.variant, limit.horizon)
     low, high = limit.interval.low or 0.0, limit.interval.high
-    asked = ask(
-        SUBJECT,
-        [low],
-        baseline.variants[name],
-        other_cpus=describe_other_cpus(find_machine(record), baseline.machine),
-        variant=name,
-    )
+    asked = ask(SUBJECT, [low], known, other_cpus=other_cpus, variant=name)
     allowed = find_allowed_rate(plan, limit.horizon)
     if not asked.obstacle and allowed is not None and low < allowed and (high is None or high > allowed):
         between = f"between {low:g} and {high:g}" if high is not None else f"above {low:g}"

@@ -71,9 +71,9 @@ def find_external(scenario: Scenario, find_servers: FindServers) -> ExternalServ
 def _read_duration_s(text: str, scenario: Scenario) -> float:
     """Return the length of the soak; raises `BadInputError` if ``text`` is no duration, or too short for one cycle of ``scenario``."""
     try:
-        for_s = parse_duration_s(text)
+        for_s = parse_duration_s(text, like="8h")
     except ValueError as error:
-        raise BadInputError(f'--for is "{text}"; {str(error).replace("90s", "8h")}') from None
+        raise BadInputError(f'--for is "{text}"; {error}') from None
     if for_s < scenario.duration_s:
         cycle = format_duration(scenario.duration_s)
         raise BadInputError(f"--for is {text}, but one cycle of {scenario.name} takes {cycle}; expected at least {cycle}")

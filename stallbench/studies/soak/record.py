@@ -26,7 +26,7 @@ class CycleRun(StudyRun):
     start_ns: int
     spent_s: float = 0.0
     """From its start until its tables were made."""
-    resting_s: float = 0.0
+    pause_s: float = 0.0
     """The last part of that, in which the load was suspended."""
     left_over: int = 0
     """Jobs in the queue when it ended."""

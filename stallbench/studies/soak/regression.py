@@ -15,20 +15,17 @@ from stallbench.measures import has_direction, measure_of
 from stallbench.run.host_facts import read_host_facts
 from stallbench.run.record import RunRecord, read_record
 from stallbench.scenario.model import CONTROL, Scenario
-from stallbench.studies.regressions import as_finding, make_finding
+from stallbench.studies import regressions
+from stallbench.studies.regressions import Measured, make_finding
 from stallbench.studies.soak.drift import FEWEST_CYCLES, Drift
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.record import SoakRecord
 from stallbench.verdicts.baseline.against import BaselineChoice, read_against
-from stallbench.verdicts.baseline.baseline_file import Baseline
-from stallbench.verdicts.baseline.change import MetricComparison, ask, find_changes
+from stallbench.verdicts.baseline.baseline_file import BaselineVariant
+from stallbench.verdicts.baseline.change import MetricComparison, ask
 from stallbench.verdicts.baseline.comparability import (
     Conditions,
-    describe_minor_differences,
-    describe_other_cpus,
     find_conditions,
-    find_machine,
-    find_obstacle_to,
     require_same_conditions,
     require_same_cpus,
 )
@@ -101,41 +98,37 @@ def find_regressions(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str
     against = read_against(folder.path)
     if against is None:
         return ()
-    name = name_soak(record.scenario)
     cycle = find_cycle_record(folder, record)
-    if record.status != "completed" or cycle is None:
-        what = f"the soak is {record.status}" if cycle else "no cycle has a record"
-        return (make_finding(name, "unknown", f"cannot be compared with the baseline: {what}"),)
-    conditions = find_soak_conditions(record.scenario, record.for_s)
-    if obstacle := find_obstacle_to(against.baseline, "soak", name, cycle, conditions):
-        return (make_finding(name, "unknown", f"cannot be compared with the baseline: {obstacle}"),)
-    questions, findings = _ask(record, drifts, against, cycle)
-    changes = find_changes(questions, against.tolerance, seed=record.scenario.seed)
-    return (*map(as_finding, changes), *findings)
+    what = f"the soak is {record.status}" if cycle else "no cycle has a record"
+    is_missing = record.status != "completed" or cycle is None
+    measured = Measured(
+        variant=name_soak(record.scenario),
+        missing=f"cannot be compared with the baseline: {what}" if is_missing else "",
+        runs=[cycle] if cycle else [],
+        conditions=lambda _: find_soak_conditions(record.scenario, record.for_s),
+        ask=lambda known, other_cpus: _ask(record, drifts, against.tolerance, known, other_cpus),
+    )
+    return regressions.find_regressions(against, "soak", record.scenario.name, [measured], seed=record.scenario.seed)
 
 
 def _ask(
-    record: SoakRecord, drifts: Mapping[str, Drift | None], against: BaselineChoice, cycle: RunRecord
-) -> tuple[list[MetricComparison], list[Finding]]:
-    baseline, name = against.baseline, name_soak(record.scenario)
-    other_cpus = describe_other_cpus(find_machine(cycle), baseline.machine)
-    questions = [
-        _allow_a_second_of_load(ask(subject, [value], baseline.variants[name], other_cpus=other_cpus), against.tolerance, record)
-        for subject, value in find_last(record).items()
-    ]
-    findings: list[Finding] = []
+    record: SoakRecord, drifts: Mapping[str, Drift | None], tolerance: Tolerance, known: BaselineVariant, other_cpus: str
+) -> Iterator[MetricComparison | Finding]:
+    name = name_soak(record.scenario)
+    for subject, value in find_last(record).items():
+        yield _allow_a_second_of_load(ask(subject, [value], known, other_cpus=other_cpus), tolerance, record)
     percents = find_drift_percent(record, drifts)
     worse = {_drift_subject(figure).key for figure, drift in drifts.items() if drift and _is_worse(figure, drift)}
-    questions += list(_ask_about_drifts(percents, worse, against.tolerance, baseline, name, other_cpus))
+    # A drift that is significant and for the worse has a tolerance in percentage points of the figure's median.
+    points = tolerance.by_metric.get(DRIFT, tolerance.default)
+    for subject, percent in percents.items():
+        if subject.key in worse:
+            asked = ask(subject, [percent], known, other_cpus=other_cpus)
+            yield replace(asked, allowance=Allowance(points.amount, is_percent=False))
     if not percents:
-        findings.append(make_finding(f"drift of {name}", "info", f"is not compared: that needs {FEWEST_CYCLES} cycles"))
+        yield make_finding(f"drift of {name}", "info", f"is not compared: that needs {FEWEST_CYCLES} cycles")
     elif calm := len(percents) - len(worse):
-        findings.append(
-            make_finding(f"drift of {name}", "pass", f"{calm} of {len(percents)} figures do not become significantly worse")
-        )
-    if differences := describe_minor_differences(baseline, name, cycle):
-        findings.append(make_finding(name, "info", f"compared with the baseline although {differences}"))
-    return questions, findings
+        yield make_finding(f"drift of {name}", "pass", f"{calm} of {len(percents)} figures do not become significantly worse")
 
 
 def _allow_a_second_of_load(question: MetricComparison, tolerance: Tolerance, record: SoakRecord) -> MetricComparison:
@@ -144,22 +137,6 @@ def _allow_a_second_of_load(question: MetricComparison, tolerance: Tolerance, re
         return question
     allowed = max(tolerance.default.of(statistics.fmean(question.then)), record.scenario.producers.rate)
     return replace(question, allowance=Allowance(allowed, is_percent=False))
-
-
-def _ask_about_drifts(
-    percents: Mapping[ComparedMetric, float],
-    worse: set[str],
-    tolerance: Tolerance,
-    baseline: Baseline,
-    name: str,
-    other_cpus: str,
-) -> Iterator[MetricComparison]:
-    """Yield a question for each drift that is significant and for the worse. Its tolerance is in percentage points of the figure's median."""
-    points = tolerance.by_metric.get(DRIFT, tolerance.default)
-    for subject, percent in percents.items():
-        if subject.key in worse:
-            asked = ask(subject, [percent], baseline.variants[name], other_cpus=other_cpus)
-            yield replace(asked, allowance=Allowance(points.amount, is_percent=False))
 
 
 def _is_worse(figure: str, drift: Drift) -> bool:

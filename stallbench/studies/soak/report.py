@@ -214,7 +214,7 @@ def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[CycleRow]:
             verdict=cycle.verdict if cycle.status == "completed" else None,
             status=cycle.status,
             left_over=cycle.left_over,
-            resting=f"{cycle.resting_s:.0f}",
+            resting=f"{cycle.pause_s:.0f}",
             bytes=format_bytes(cycle.bytes or measure_bytes(page.parent)),
             records_removed=cycle.records_removed,
             reason=cycle.reason,

@@ -90,7 +90,7 @@ class Soak(Study[SoakRecord, CycleRun]):
         except (StallbenchError, OSError, subprocess.SubprocessError) as error:
             found = {"verdict": "unknown", "reason": f"its tables could not be made: {str(error).partition(chr(10))[0]}"}
         now_s, size = time.monotonic(), measure_bytes(folder.path)
-        found |= {"spent_s": now_s - self._began_s, "resting_s": now_s - rested_s, "record_bytes": size, "bytes": size}
+        found |= {"spent_s": now_s - self._began_s, "pause_s": now_s - rested_s, "record_bytes": size, "bytes": size}
         run = run.model_copy(update={**found, "left_over": read_held_count(folder.final_snapshot)})
         self.say(f"{self.title_of(run)}: {(run.verdict or 'unknown').upper()}: {run.reason}")
         return run

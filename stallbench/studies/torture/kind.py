@@ -12,7 +12,8 @@ from stallbench.report.outcome_text import OutcomeTile
 from stallbench.studies.junit import make_run_suite, write_junit
 from stallbench.studies.kind import Conclusion, StudyKind
 from stallbench.studies.page import Page, PageTable, write_pages
-from stallbench.studies.torture.outcome import PROMISES, RESULTS, TrialOutcome
+from stallbench.studies.torture.outcome import PROMISES, RESULTS, TortureOutcome, TrialOutcome
+from stallbench.studies.torture.plan import TorturePlan
 from stallbench.studies.torture.record import TortureFolder, TortureRecord
 from stallbench.studies.torture.screen import describe_torture, print_torture
 
@@ -34,8 +35,8 @@ class TortureKind(StudyKind[TortureRecord]):
         return Conclusion(folder, record, write, lambda report: print_torture(record, report))
 
 
-def _make_page(record: TortureRecord) -> Page:
-    plan, outcome = record.plan, record.outcome
+def list_point_tables(plan: TorturePlan, outcome: TortureOutcome) -> list[PageTable]:
+    """Return the tables of a page that show what holds at each point, and what does not hold, if anything."""
     points = PageTable(
         title="Points and promises",
         hint="times: how many processes were killed or paused at the point",
@@ -55,13 +56,18 @@ def _make_page(record: TortureRecord) -> Page:
         *(("could not be judged", "", text, "") for text in outcome.undecided),
     ]
     what = PageTable(title="What does not hold", headers=("point", "action", "what happened", "repeat"), rows=found)
+    return [points, what] if found else [points]
+
+
+def _make_page(record: TortureRecord) -> Page:
+    plan = record.plan
     return Page(
         kicker=f"torture · {plan.kind} on {plan.engine} · seed {plan.seed}",
         title="processes of the queue were killed or paused at each of its crash points",
         subject=f"{plan.kind} on {plan.engine}",
         sentences=[f"{plan.kind}: {describe_torture(record)}."],
         tiles=_list_tiles(record),
-        tables=[points, what] if found else [points],
+        tables=list_point_tables(plan, record.outcome),
         command=plan.command,
     )
 

@@ -72,10 +72,10 @@ class TortureOutcome:
 
     @classmethod
     def merge(cls, parts: Iterable[TortureOutcome]) -> TortureOutcome:
-        """Return the outcome of several runs together."""
+        """Return the outcome of several runs together. Of a trial that was repeated, only the last outcome counts."""
         parts = list(parts)
         return cls(
-            trials=[trial for part in parts for trial in part.trials],
+            trials=list({each.trial: each for part in parts for each in part.trials}.values()),
             elsewhere=[text for part in parts for text in part.elsewhere],
             undecided=list(dict.fromkeys(text for part in parts for text in part.undecided)),
         )

@@ -1,4 +1,4 @@
-"""Plans what is tried on a queue: at which points a process is killed or paused, and the scenario of each run, as the text of a file.
+"""Plans what is tried on a queue: at which points a process is killed or paused, and the scenario of each run.
 
 There are two runs, one that kills and one that pauses. If a producer was killed, a job without a record is no evidence: the dead producer may
 have enqueued it. In the run that only pauses, such a job is evidence.
@@ -6,31 +6,28 @@ have enqueued it. In the run that only pauses, such a job is evidence.
 
 from __future__ import annotations
 
-import json
 import random
 import re
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stallbench import PROJECT
+from stallbench.base.duration import format_duration
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
 from stallbench.injection.choices import FaultChoice
 from stallbench.injection.faults.crash_point import CrashAtPoint, CrashPointOptions
 from stallbench.injection.job_faults import Crash
-from stallbench.processes.reaper import name_temporary
 from stallbench.queues import NoQueueError, Queue, find_queue, find_queues
 from stallbench.queues.crash_points import CrashPoint
 from stallbench.queues.queue import OptionRole
 from stallbench.queues.user_queue import is_user_queue
 from stallbench.run.recorder import describe_queue
-from stallbench.scenario.file import ScenarioError, read_scenario
+from stallbench.scenario.file import make_scenario
 from stallbench.scenario.model import Scenario
-from stallbench.scenario.toml import show_path
+from stallbench.scenario.toml import format_toml
 from stallbench.shell_command import format_shell_command
 from stallbench.suggestion import did_you_mean
 
@@ -74,14 +71,14 @@ class Trial:
     point: CrashPoint
     action: Crash
 
-    def draw_trigger(self, seed: int) -> str:
+    def draw_trigger(self, seed: int) -> dict[str, Any]:
         """Return what triggers it, as keys of the fault: the same in each plan with this seed, whatever else is in the plan."""
         drawn = random.Random(f"{seed} {self.point} {self.action}")
         if self.point in _IN_CALLS and self.action == "kill":
-            return "in_turn = true"
+            return {"in_turn": True}
         if self.point in _IN_CALLS:
-            return f"probability = {_PROBABILITY}, seed = {drawn.randrange(2**31)}"
-        return f"every_nth = {drawn.choice(_NTH)}"
+            return {"probability": _PROBABILITY, "seed": drawn.randrange(2**31)}
+        return {"every_nth": drawn.choice(_NTH)}
 
     def is_tried_by(self, fault: FaultChoice) -> bool:
         """Whether a fault makes processes crash as this trial says."""
@@ -125,53 +122,47 @@ def list_trials(queue: type[Queue[Any]], *, has_scheduler: bool, expiry_s: float
     ]
 
 
-def write_scenario(
+def _make_content(
     kind: str, engine: str, trials: Sequence[Trial], *, seed: int, expiry_option: str | None, expiry_s: float | None
-) -> str:
-    """Return the text of the scenario of one run, whose ``trials`` have one action.
+) -> dict[str, Any]:
+    """Return the scenario of one run, whose ``trials`` have one action, as its file has it.
 
     ``expiry_option``: the key that is set to `EXPIRY_S`, if any. ``expiry_s``: how long claims last; none if they do not expire.
     """
-    action = trials[0].action
-    does = "killed" if action == "kill" else "paused until its claim has expired"
-    lines = [
-        f"summary = {json.dumps(f'A process is {does} at each crash point, one point after the other.')}",
-        f"seed = {seed}",
-        'judge = "reproduced"',  # by the checks, whose findings are attributed to the points
-        f"\n[database]\nengine = {json.dumps(engine)}",
-        f"\n[queue]\nkind = {json.dumps(kind, ensure_ascii=False)}",
-        *([f"{expiry_option} = {EXPIRY_S}"] if expiry_option else []),
-        "\n[producers]\nrate = 20\nmax_batch = 10",
+    does = "killed" if trials[0].action == "kill" else "paused until its claim has expired"
+    return {
+        "summary": f"A process is {does} at each crash point, one point after the other.",
+        "seed": seed,
+        "judge": "reproduced",  # by the checks, whose findings are attributed to the points
+        "database": {"engine": engine},
+        "queue": {"kind": kind, **({expiry_option: EXPIRY_S} if expiry_option else {})},
+        "producers": {"rate": 20, "max_batch": 10},
         # Workers poll so rarely that most claims find a job: a worker that dies in an empty claim shows nothing.
-        '\n[workers]\ncount = 3\nwork = "10ms"\npoll = "300ms"',
-        f'\n[[phases]]\nname = "{BEFORE}"\nduration = "{_BEFORE_S:g}s"',
-    ]
-    for trial in trials:
-        duration_s, fault = _describe_fault(trial, seed, expiry_s, is_library=kind.startswith(LIBRARY_PREFIX))
-        lines.append(
-            f'\n[[phases]]\nname = "{trial.point}"\nduration = "{duration_s:g}s"\nmeasured = false\nfaults = [{{ {fault} }}]'
-        )
-    lines.append(
-        f'\n[[phases]]\nname = "{SETTLING}"\nduration = "{_SETTLING_AT_MOST_S:g}s"\nuntil = "caught_up"\nmeasured = false'
-    )
-    return "\n".join(lines) + "\n"
+        "workers": {"count": 3, "work": "10ms", "poll": "300ms"},
+        "phases": [
+            {"name": BEFORE, "duration": format_duration(_BEFORE_S)},
+            *(_make_phase(trial, seed, expiry_s, is_library=kind.startswith(LIBRARY_PREFIX)) for trial in trials),
+            {"name": SETTLING, "duration": format_duration(_SETTLING_AT_MOST_S), "until": "caught_up", "measured": False},
+        ],
+    }
 
 
-def _describe_fault(trial: Trial, seed: int, expiry_s: float | None, *, is_library: bool) -> tuple[float, str]:
-    """Return the duration of the phase in seconds, and the fault."""
-    role, trigger = trial.point.role, trial.draw_trigger(seed)
-    fault = f'kind = "crash_point", at = "{trial.point}", action = "{trial.action}", {trigger}'
+def _make_phase(trial: Trial, seed: int, expiry_s: float | None, *, is_library: bool) -> dict[str, Any]:
+    """Return the phase of a trial, with its fault."""
+    role = trial.point.role
+    fault = {"kind": CrashAtPoint.kind, "at": str(trial.point), "action": trial.action, **trial.draw_trigger(seed)}
     if trial.action == "kill":
         kill_s = _KILL_OF_LIBRARY_S if is_library else _KILL_S
         duration_s = _KILL_BETWEEN_STEPS_S if trial.point is CrashPoint.BETWEEN_STEPS else kill_s
-        return duration_s, f'{fault}, on = "{role if role == "scheduler" else f"{role}s"}", replace_after = "100ms"'
-    # One process is paused, so that the others can do what it leaves.
-    pause_s = _SHORT_PAUSE_S
-    if trial.needs_expiry and expiry_s is not None:
-        pause_s = expiry_s + _SHORT_PAUSE_S
-    on = role if role == "scheduler" else f"{role}-1"
-    around_s = _AROUND_PAUSE_OF_LIBRARY_S if is_library and role == "worker" else _AROUND_PAUSE_S
-    return pause_s + around_s, f'{fault}, on = "{on}", pause_for = "{pause_s:g}s"'
+        fault |= {"on": role if role == "scheduler" else f"{role}s", "replace_after": "100ms"}
+    else:
+        # One process is paused, so that the others can do what it leaves.
+        pause_s = _SHORT_PAUSE_S
+        if trial.needs_expiry and expiry_s is not None:
+            pause_s = expiry_s + _SHORT_PAUSE_S
+        duration_s = pause_s + (_AROUND_PAUSE_OF_LIBRARY_S if is_library and role == "worker" else _AROUND_PAUSE_S)
+        fault |= {"on": role if role == "scheduler" else f"{role}-1", "pause_for": format_duration(pause_s)}
+    return {"name": str(trial.point), "duration": format_duration(duration_s), "measured": False, "faults": [fault]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,24 +206,20 @@ class TorturePlan:
         elsewhere = set(self.phases) - phases
         return tuple(each for each in self.overrides if find_phase(each) not in elsewhere)
 
-    def read(self, trials: Sequence[Trial], folder: Path) -> Scenario:
-        """Write the scenario of one run into ``folder`` and read it; raises `stallbench.scenario.file.ScenarioError`."""
-        file = folder / f"{trials[0].action}.toml"
-        file.write_text(
-            write_scenario(
-                self.kind,
-                self.engine,
-                trials,
-                seed=self.seed,
-                expiry_option=self.expiry_option,
-                expiry_s=self.expiry_s,
-            )
+    def read(self, trials: Sequence[Trial], folder: Path | None = None, name: str = "") -> Scenario:
+        """Return the scenario of one run; raises `stallbench.scenario.file.ScenarioError`. ``folder``: where it is written, too. ``name``: of its file."""
+        content = _make_content(
+            self.kind, self.engine, trials, seed=self.seed, expiry_option=self.expiry_option, expiry_s=self.expiry_s
         )
-        try:
-            return read_scenario(str(file), overrides=self.select_overrides(name_phases(trials)))
-        except ScenarioError as error:  # the user named a queue, and does not know the file
-            made = f"{show_path(file, PROJECT)}: "
-            raise ScenarioError([f'queue "{self.kind}": {issue.removeprefix(made)}' for issue in error.issues]) from None
+        return self.make_scenario(content, name_phases(trials), folder, name or trials[0].action)
+
+    def make_scenario(self, content: Mapping[str, Any], phases: frozenset[str], folder: Path | None, name: str) -> Scenario:
+        """Return the scenario with ``content``, whose ``phases`` have these names, with the user's changes; writes and raises as `read` does."""
+        file = (folder or Path()) / f"{name}.toml"
+        if folder is not None:
+            file.write_text(format_toml(content))
+        where = f'queue "{self.kind}"'  # the user named a queue, and does not know the file
+        return make_scenario(content, file, where=where, overrides=self.select_overrides(phases))
 
 
 def plan_torture(
@@ -286,8 +273,7 @@ def plan_torture(
 
 def read_first_scenario(plan: TorturePlan) -> Scenario:
     """Return the scenario of the first run; raises `stallbench.scenario.file.ScenarioError`."""
-    with tempfile.TemporaryDirectory(prefix=name_temporary("torture")) as scratch:
-        return plan.read(plan.runs[0], Path(scratch))
+    return plan.read(plan.runs[0])
 
 
 def _find_expiry_option(queue: type[Queue[Any]]) -> str | None:
@@ -298,16 +284,15 @@ def _find_expiry_option(queue: type[Queue[Any]]) -> str | None:
 
 
 def _require_valid(plan: TorturePlan) -> None:
-    """Read the scenario of each run before the first one starts; raises `BadInputError` if it has an issue, or if a change has removed what is tried."""
-    with tempfile.TemporaryDirectory(prefix=name_temporary("torture")) as scratch:
-        for trials in plan.runs:
-            faults = {phase.name: phase.faults for phase in plan.read(trials, Path(scratch)).phases}
-            for trial in trials:
-                if not any(map(trial.is_tried_by, faults.get(trial.point, ()))):
-                    raise BadInputError(
-                        f"--set phases.{trial.point}.faults has no crash_point that {trial.action}s at {trial.point}, which is to be tried there; "
-                        "leave the change out, or add one"
-                    )
+    """Make the scenario of each run before the first one starts; raises `BadInputError` if it has an issue, or if a change has removed what is tried."""
+    for trials in plan.runs:
+        faults = {phase.name: phase.faults for phase in plan.read(trials).phases}
+        for trial in trials:
+            if not any(map(trial.is_tried_by, faults.get(trial.point, ()))):
+                raise BadInputError(
+                    f"--set phases.{trial.point}.faults has no crash_point that {trial.action}s at {trial.point}, which is to be tried there; "
+                    "leave the change out, or add one"
+                )
 
 
 def _choose(

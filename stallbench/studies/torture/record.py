@@ -9,14 +9,22 @@ from stallbench.run.folder import create_folder
 from stallbench.run.record import describe_bench
 from stallbench.studies.study import StudyFolder, StudyRecord, StudyRun
 from stallbench.studies.torture.outcome import TortureOutcome
-from stallbench.studies.torture.plan import TorturePlan, name_queue
+from stallbench.studies.torture.plan import TorturePlan, Trial, name_queue
 
 
 class TortureRun(StudyRun):
     """A run whose trials have one action."""
 
+    trials: tuple[Trial, ...] = ()
     outcome: TortureOutcome | None = None
     """None until the run is completed."""
+
+    @property
+    def title(self) -> str:
+        """What a message calls it."""
+        return (
+            f"the run with action {self.trials[0].action}" if self.trials else "the run in which workers are killed at any moment"
+        )
 
 
 class TortureRecord(StudyRecord):
@@ -50,7 +58,7 @@ def begin_torture(plan: TorturePlan, runs: Path) -> tuple[TortureFolder, Torture
         id=folder.path.name,
         bench=describe_bench(),
         plan=plan,
-        runs=tuple(TortureRun(number=number) for number in range(1, len(plan.runs) + 1)),
+        runs=tuple(TortureRun(number=number, trials=trials) for number, trials in enumerate(plan.runs, 1)),
     )
     folder.write(record)
     return folder, record

@@ -24,18 +24,18 @@ class Torture(Study[TortureRecord, TortureRun]):
 
     def scenario_of(self, run: TortureRun) -> Scenario:
         """Write the scenario of the run into the torture's folder, where the user can find it, and return it."""
-        return self.record.plan.read(self.record.plan.runs[run.number - 1], self.folder.path)
+        return self.record.plan.read(run.trials, self.folder.path)
 
     def judge(self, run: TortureRun, folder: RunFolder) -> TortureRun:
         """Attribute what the checks of the run found to its points."""
         self.say(f"making the tables and the verdict of {folder.path.name}")
         verdict = self.runner.conclude(folder)
-        outcome = judge_run(RunTables(folder.path), verdict, self.record.plan.runs[run.number - 1])
+        outcome = judge_run(RunTables(folder.path), verdict, run.trials)
         return run.model_copy(update={"outcome": outcome, "reason": verdict.reason})
 
     def title_of(self, run: TortureRun) -> str:
         """Return what happens to the processes in the run."""
-        return f"the run with action {self.record.plan.runs[run.number - 1][0].action}"
+        return run.title
 
 
 def carry_out_torture(
@@ -46,15 +46,16 @@ def carry_out_torture(
     ``runner``: carries out the single runs; `SeparateRuns` if none. Raises `NotCarriedOutError` if the folder cannot be created.
     """
     folder, record = begin_torture(plan, runs)
-    return folder, Torture(folder, record, runner or _run_with(view), view.say).carry_out()
+    return folder, Torture(folder, record, runner or run_with(view), view.say).carry_out()
 
 
 def continue_torture(folder: TortureFolder, view: RunView, runner: Runner | None = None) -> TortureRecord:
     """Carry out the runs that a torture lacks. Raises `BadInputError` if there is none, or if a process carries them out."""
     record = folder.read_to_continue()
     record.require_lacking(folder.path)
-    return Torture(folder, record.continued(), runner or _run_with(view), view.say).carry_out()
+    return Torture(folder, record.continued(), runner or run_with(view), view.say).carry_out()
 
 
-def _run_with(view: RunView) -> SeparateRuns:
+def run_with(view: RunView) -> SeparateRuns:
+    """Return what carries the runs out, which print to ``view``."""
     return SeparateRuns(lambda: nullcontext(view), is_latest=False)

@@ -16,11 +16,12 @@ _SECTIONS = {"database", "queue", "producers", "workers", "external_processes", 
 """The sections of a scenario that decide what is measured. Its seed and its expectations may differ."""
 _OF_THE_MACHINE = {"database.port"}
 _SHOWN = 3
-_TITLES: Mapping[Kind, str] = {
+TITLES: Mapping[Kind, str] = {
     "run": "runs (stallbench run, compare or matrix)",
     "limit": "searches for a limit (stallbench limit)",
     "soak": "soaks (stallbench soak)",
 }
+"""What the figures of a baseline are of."""
 
 Conditions = Mapping[str, str | float | bool | None]
 
@@ -55,10 +56,10 @@ def _flatten(path: str, content: Any) -> Iterator[tuple[str, str | float | bool 
         yield path, content
 
 
-def describe_differences(now: Conditions, then: Conditions) -> str:
-    """Return which conditions differ from those of the baseline; empty if none does."""
+def describe_differences(now: Conditions, then: Conditions, where: str = "in the baseline") -> str:
+    """Return which conditions differ from those that were ``then``, ``where``; empty if none does."""
     differing = [key for key in sorted(now.keys() | then.keys()) if now.get(key) != then.get(key)]
-    shown = [f"{key} is {_show(now, key)}, in the baseline {_show(then, key)}" for key in differing[:_SHOWN]]
+    shown = [f"{key} is {_show(now, key)}, {where} {_show(then, key)}" for key in differing[:_SHOWN]]
     further = f"; and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
     return "; ".join(shown) + further
 
@@ -104,7 +105,7 @@ def require_same_conditions(baseline: Baseline, kind: Kind, scenario: str, condi
 
 def find_kind_obstacle(baseline: Baseline, kind: Kind) -> str:
     """Return that the figures of the baseline are of something else than ``kind``; empty if they are not."""
-    return "" if baseline.kind == kind else f"the baseline is of {_TITLES[baseline.kind]}, and this needs one of {_TITLES[kind]}"
+    return "" if baseline.kind == kind else f"the baseline is of {TITLES[baseline.kind]}, and this needs one of {TITLES[kind]}"
 
 
 def require_same_cpus(baseline: Baseline, host: HostRecord) -> None:

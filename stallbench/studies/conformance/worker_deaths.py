@@ -5,66 +5,38 @@ The run's own checks judge what happened to the jobs, with the time of the rescu
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 
-from stallbench.report.conclusion import conclude
-from stallbench.run.opening import open_run
-from stallbench.run.view import RunView
-from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
+from stallbench.studies.conformance.promise_outcome import PromiseOutcome
 from stallbench.studies.torture.judgement import NOT_OF_THE_QUEUE
 from stallbench.studies.torture.outcome import PROMISES
-from stallbench.studies.torture.promise_outcome import PromiseOutcome
+from stallbench.studies.torture.plan import TorturePlan
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.check import WORST_FIRST
 
-PHASES = frozenset({"before", "kills", "settling"})
+_PHASES = frozenset({"before", "kills", "settling"})
 """The names of the run's phases."""
-_FILE = "worker-deaths.toml"
-_SCENARIO = """
-summary = "Workers are killed one after the other, and replaced."
-seed = {seed}
-judge = "reproduced"
-database.engine = {engine}
-queue.kind = {kind}
-producers = {{ rate = 20, max_batch = 10 }}
-workers = {{ count = 3, work = "20ms", poll = "300ms" }}
-
-[[phases]]
-name = "before"
-duration = "3s"
-
-[[phases]]
-name = "kills"
-duration = "10s"
-measured = false
-faults = [{{ kind = "kill", on = "workers", every = "2s", replace_after = "200ms" }}]
-
-[[phases]]
-name = "settling"
-duration = "30s"
-until = "caught_up"
-measured = false
-"""
 
 
-def try_worker_deaths(
-    kind: str, engine: str, overrides: Sequence[str], *, seed: int, folder: Path, view: RunView
-) -> list[PromiseOutcome]:
-    """Do one run below ``folder`` and return an outcome for each promise; raises `NotCarriedOutError`."""
-    scenario = write_scenario(kind, engine, overrides, seed=seed, folder=folder)
-    with open_run(scenario, folder, view, is_latest=False) as run:
-        run.carry_out()
-    return summarise_verdict(conclude(run.folder))
-
-
-def write_scenario(kind: str, engine: str, overrides: Sequence[str], *, seed: int, folder: Path) -> Scenario:
-    """Write the scenario into ``folder`` and read it; raises `stallbench.scenario.file.ScenarioError`."""
-    file = folder / _FILE
-    file.write_text(_SCENARIO.format(seed=seed, engine=json.dumps(engine), kind=json.dumps(kind, ensure_ascii=False)))
-    return read_scenario(str(file), overrides=overrides)
+def read_worker_deaths(plan: TorturePlan, folder: Path) -> Scenario:
+    """Return the scenario of the run, and write it into ``folder``; raises `stallbench.scenario.file.ScenarioError`."""
+    kill = {"kind": "kill", "on": "workers", "every": "2s", "replace_after": "200ms"}
+    content = {
+        "summary": "Workers are killed one after the other, and replaced.",
+        "seed": plan.seed,
+        "judge": "reproduced",
+        "database": {"engine": plan.engine},
+        "queue": {"kind": plan.kind},
+        "producers": {"rate": 20, "max_batch": 10},
+        "workers": {"count": 3, "work": "20ms", "poll": "300ms"},
+        "phases": [
+            {"name": "before", "duration": "3s"},
+            {"name": "kills", "duration": "10s", "measured": False, "faults": [kill]},
+            {"name": "settling", "duration": "30s", "until": "caught_up", "measured": False},
+        ],
+    }
+    return plan.make_scenario(content, _PHASES, folder, "worker-deaths")
 
 
 def summarise_verdict(verdict: Verdict) -> list[PromiseOutcome]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stallbench.queues import NewJob, Queue
 from stallbench.queues.queue import OptionRole
-from stallbench.studies.torture.promise import (
+from stallbench.studies.conformance.promise import (
     PATIENCE_S,
     OpenQueue,
     PromiseList,

@@ -1,0 +1,81 @@
+"""Tries the promises of a queue's operations, one after the other, each on an empty database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from stallbench.engines.database import Database
+from stallbench.errors import StallbenchError
+from stallbench.queues import Queue, find_queue
+from stallbench.queues.queue_client import close_queue, open_queue
+from stallbench.scenario.model import Scenario
+from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
+from stallbench.studies.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise, take_turns
+from stallbench.studies.conformance.promise_outcome import PromiseOutcome
+from stallbench.studies.conformance.promises import PROMISES
+
+_TIME_LIMITS: dict[str, dict[str, str | int]] = {
+    "postgres": {"lock_timeout": "30s", "statement_timeout": "60s"},
+    "mariadb": {"innodb_lock_wait_timeout": 30},
+    "mysql": {"innodb_lock_wait_timeout": 30},
+}
+"""Settings of the server. Without them, a claim that waits for another connection of the same process would wait for ever."""
+
+
+def try_operations(scenario: Scenario, logs: Path, *, tried: Collection[str]) -> Iterator[PromiseOutcome]:
+    """Yield the outcome of each promise that was not ``tried`` before; no server is started if there is none.
+
+    ``scenario``: has the queue, its options and its servers. ``logs``: folder of the output of the servers. Raises `NotCarriedOutError` when a server
+    does not start or ends.
+    """
+    promises = [promise for promise in PROMISES if promise.name not in tried]
+    if not promises:
+        return
+    queue = find_queue(scenario.queue.kind)
+    with empty_databases(_with_time_limits(scenario.database), queue.second_engine, logs) as databases:
+        for promise in promises:
+            obstacle = promise.find_obstacle(queue)
+            if obstacle is not None:
+                yield PromiseOutcome(name=promise.name, result="info", reason=obstacle)
+            else:
+                yield _try(promise, scenario, databases)
+
+
+def _with_time_limits(database: Database) -> Database:
+    """Return the section with a limit for each wait that it does not limit itself."""
+    return database.model_copy(update={"settings": {**_TIME_LIMITS.get(database.engine, {}), **database.settings}})
+
+
+def _try(promise: QueuePromise, scenario: Scenario, databases: EmptyDatabases) -> PromiseOutcome:
+    opened: list[Queue[Any]] = []
+    try:
+        open_one = _opener(scenario, databases, opened)
+        open_one().install()
+        promise.check(open_one)
+    except BrokenPromiseError as error:
+        databases.check()
+        return PromiseOutcome(name=promise.name, result="fail", reason=str(error))
+    except StallbenchError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's queue may raise anything, and that is what is to be known of it
+        databases.check()
+        return PromiseOutcome(name=promise.name, result="fail", reason=f"{type(error).__name__}: {str(error).strip()}")
+    finally:
+        for queue in opened:
+            close_queue(queue, scenario.database.engine)
+    return PromiseOutcome(name=promise.name, result="pass")
+
+
+def _opener(scenario: Scenario, databases: EmptyDatabases, opened: list[Queue[Any]]) -> OpenQueue:
+    endpoint = databases.give()
+
+    def open_another(**options: object) -> Queue[Any]:
+        queue = open_queue(scenario.queue.kind, {**scenario.queue.options, **options}, endpoint, f"conformance-{len(opened)}")
+        opened.append(queue)
+        if queue.claims_after_schedule:
+            take_turns(queue)
+        return queue
+
+    return open_another

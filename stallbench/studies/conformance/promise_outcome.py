@@ -1,0 +1,54 @@
+"""The result for each promise of a queue, and what `stallbench conform` prints of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stallbench.studies.torture.outcome import PROMISES, RESULTS, TortureOutcome
+from stallbench.verdicts.check import WORST_FIRST, Result
+
+MARKS: Mapping[Result, str] = {"pass": "pass", "fail": "FAIL", "unknown": "unknown", "info": "info"}
+_WIDTH = max(map(len, MARKS.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromiseOutcome:
+    """One promise: ``info`` if the queue does not give it."""
+
+    name: str
+    result: Result
+    reason: str = ""
+
+
+def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
+    """Return one outcome for each promise, over all crash points: its worst, and where that was."""
+    found = []
+    for check, title in PROMISES.items():
+        name = f"{title}, at every crash point"
+        results = {f"{each.trial.point} ({each.trial.action})": RESULTS[each.state_of(check)] for each in outcome.trials}
+        worst: Result = min(results.values(), key=WORST_FIRST.index, default="unknown")
+        where = ", ".join(point for point, result in results.items() if result == worst)
+        begins = ("not tried: ", f"{title}: ") if worst == "unknown" else (f"{title}: ",)
+        known = (*(reason for each in outcome.trials for reason in each.reasons), *outcome.undecided)
+        reasons = [reason for reason in known if reason.startswith(begins)]
+        if worst == "pass":
+            where = f"at {sum(result == 'pass' for result in results.values())} points"
+        elif worst == "info":
+            where = "it is not promised"
+        found.append(PromiseOutcome(name=name, result=worst, reason="; ".join([where, *reasons[:1]])))
+    others = [text for text in outcome.undecided if not text.startswith(tuple(f"{title}: " for title in PROMISES.values()))]
+    if outcome.elsewhere or others:
+        result: Result = "fail" if outcome.elsewhere else "unknown"
+        found.append(PromiseOutcome(name="nothing else is wrong", result=result, reason="; ".join([*outcome.elsewhere, *others])))
+    return found
+
+
+def not_all_tried(why: str) -> PromiseOutcome:
+    """Return what a record has in place of the promises that were not tried, so that it is not taken for a whole one."""
+    return PromiseOutcome(name="every promise was tried", result="unknown", reason=why)
+
+
+def describe_promise(promise: PromiseOutcome) -> str:
+    """Return one line."""
+    return f"{MARKS[promise.result]:<{_WIDTH}}  {promise.name}{f': {promise.reason}' if promise.reason else ''}"
