@@ -21,7 +21,7 @@ from stallbench.verdicts import RunTables, judge
 from tests.s3_server import BUCKET, SECRET_KEY, S3Server, start_s3_server
 from tests.unit.made_up_run import make_run
 
-SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
+SAMPLE = Path(__file__).resolve().parents[1] / "small_run"
 RUNS = f"s3://{BUCKET}/runs"
 
 pytestmark = pytest.mark.integration

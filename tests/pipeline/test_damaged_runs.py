@@ -16,7 +16,7 @@ from stallbench.report import make_report
 from stallbench.run.record import read_record
 from stallbench.verdicts import RunTables, judge
 
-SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
+SAMPLE = Path(__file__).resolve().parents[1] / "small_run"
 RECORDS = ("run.json", "events", "samples", "final_snapshot.csv", "statements.jsonl")
 COPIES = 300
 Damage = Callable[[random.Random, bytes], bytes | None]

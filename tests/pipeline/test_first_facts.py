@@ -14,7 +14,7 @@ from stallbench.run.first_facts import FirstFacts, read_first_facts
 from tests.pipeline.conftest import MakeTables, Tables
 from tests.synthetic_run import SyntheticRun
 
-SAMPLE_RUN = Path(__file__).resolve().parents[2] / "reports" / "sample"
+SAMPLE_RUN = Path(__file__).resolve().parents[1] / "small_run"
 
 
 def troubled_run(folder: Path) -> Path:

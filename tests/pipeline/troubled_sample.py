@@ -14,7 +14,7 @@ from typing import Any
 from stallbench.records.events import Event
 from tests.synthetic_run import START_NS, SyntheticRun
 
-SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
+SAMPLE = Path(__file__).resolve().parents[1] / "small_run"
 MADE = ("tables", "verdict.json", "report.html", "junit.xml", "summary.md")
 _TIME = re.compile(rb"\b18000000\d{11}\b")
 _PRODUCER, _FIRST, _SECOND, _DEAD = "producer-9", "worker-7", "worker-8", "worker-9"

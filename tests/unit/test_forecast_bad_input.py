@@ -14,7 +14,7 @@ from stallbench import PROJECT, cli
 from tests.unit import made_up_run
 from tests.unit.made_up_decline import HELD_S, make_declining_run, make_hold, make_seconds
 
-SAMPLE = PROJECT / "reports" / "sample"
+SAMPLE = PROJECT / "tests" / "small_run"
 
 
 @pytest.fixture

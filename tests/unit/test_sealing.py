@@ -19,7 +19,7 @@ from stallbench.studies.soak.disk import remove_records
 from tests.garbled_lines import GOOD, T
 from tests.synthetic_run import SyntheticRun
 
-SAMPLE_RUN = Path(__file__).resolve().parents[2] / "reports" / "sample"
+SAMPLE_RUN = Path(__file__).resolve().parents[1] / "small_run"
 
 
 @pytest.fixture
