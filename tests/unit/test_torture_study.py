@@ -100,7 +100,7 @@ def test_the_page_the_junit_file_and_the_terminal_show_it(
     for text in ((folder.path / "report.html").read_text(), (folder.path / "summary.md").read_text()):
         assert command in text.replace("\\", "")
         assert "worker-1 exited" in text
-        assert "1 promises are broken" in text
+        assert "1 promise is broken" in text
     assert "at no known point: processes: worker-1 exited" in capsys.readouterr().out
     cases = list(ET.parse(folder.path / "junit.xml").iter("testcase"))
     assert len(cases) == 2 * len(PROMISES) + 1

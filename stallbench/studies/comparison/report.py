@@ -116,7 +116,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
     content = {
         "kicker": f"{kind} · {record.scenario.name} · {len(record.names)} {'versions' if record.versions else 'variants'}, interleaved{describe_where(first)}",
         "verdict": verdict,
-        "said": describe_progress(record),
+        "said": _describe_runs(record),
         "tiles": _list_tiles(record, results),
         "record": record,
         "ranked": results.ranked.subject,
@@ -157,6 +157,13 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         outcome=results.recommendation,
     )
     write_entry(folder.path, entry)
+
+
+def _describe_runs(record: ComparisonRecord) -> str:
+    """Return how far the comparison has come, and how many of its runs did not pass, which makes its verdict a fail."""
+    progress = describe_progress(record)
+    bad = sum(run.verdict in ("fail", "unknown") for run in record.runs)
+    return f"{progress} {bad} of them did not pass." if bad else progress
 
 
 def _list_tiles(record: ComparisonRecord, results: Results) -> list[OutcomeTile]:

@@ -80,7 +80,7 @@ def _list_tiles(record: TortureRecord) -> list[OutcomeTile]:
             label="points tried", figure=f"{len({str(each.trial.point) for each in trials}):,}", note=f"{len(trials):,} trials"
         ),
         OutcomeTile(label="promises that hold", figure=f"{states.count('holds'):,}", note="at all points together"),
-        OutcomeTile(label="promises broken", figure=f"{states.count('broken'):,}", note="at all points together"),
+        OutcomeTile(label="promises broken", figure=f"{record.outcome.broken:,}", note="at all points together"),
         OutcomeTile(label="not known", figure=f"{states.count('unknown'):,}", note="at all points together"),
     ]
 

@@ -59,6 +59,6 @@ def describe_torture(record: TortureRecord) -> str:
     if outcome.verdict == "pass":
         return "every promise holds at every point"
     if outcome.verdict == "fail":
-        return f"{outcome.broken} promises are broken"
+        return "1 promise is broken" if outcome.broken == 1 else f"{outcome.broken} promises are broken"
     unknown = sum("unknown" in each.states.values() for each in outcome.trials)
     return f"{f'{unknown} points' if unknown else 'the runs'} could not be judged completely"
