@@ -79,11 +79,13 @@ COMPILE_SAME = uv pip compile --universal --python-version 3.11 --generate-hashe
 COMPILE = $(COMPILE_SAME) --upgrade
 
 lock:  ## Resolve and lock the dependencies again (needs uv)
-	$(COMPILE) pyproject.toml --extra bench --extra development --output-file requirements/development.lock
+	$(COMPILE) pyproject.toml --extra bench --extra mcp --extra development --output-file requirements/development.lock
 	cp requirements/development.lock requirements/python.lock
 	cp requirements/development.lock requirements/light.lock
+	cp requirements/development.lock requirements/mcp.lock
 	$(COMPILE_SAME) pyproject.toml --extra bench --output-file requirements/python.lock
 	$(COMPILE_SAME) pyproject.toml --output-file requirements/light.lock
+	$(COMPILE_SAME) pyproject.toml --extra mcp --output-file requirements/mcp.lock
 	for lock in build installer postgres java go node aerospike; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
 
 clean:  ## Remove what dead runs left behind, and everything that was set up in this folder

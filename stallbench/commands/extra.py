@@ -1,7 +1,8 @@
-"""The extra ``bench``: what runs and their reports need, and ``pip install stallbench`` alone leaves out."""
+"""The extras, which ``pip install stallbench`` alone leaves out: ``bench``, what runs and their reports need, and ``mcp``."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -12,12 +13,11 @@ from stallbench import IS_WHEEL
 from stallbench.errors import NotCarriedOutError
 
 _MODULES = ("pyspark", "pandas", "pyarrow", "psutil")
-"""Modules of the extra that are in no light installation by chance all at once."""
-_INSTALL = "pip install 'stallbench[bench]'" if IS_WHEEL else "make setup"
+"""Modules of the extra ``bench`` that are in no light installation by chance all at once."""
 
 
 class BenchCommand(TyperCommand):
-    """A command that needs the extra, and says so before it does anything. Its help needs nothing."""
+    """A command that needs the extra ``bench``, and says so before it does anything. Its help needs nothing."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Execute the command; raises `NotCarriedOutError` without the extra."""
@@ -27,13 +27,27 @@ class BenchCommand(TyperCommand):
 
 
 def has_bench() -> bool:
-    """Whether the extra is installed."""
+    """Whether the extra ``bench`` is installed."""
     return all(find_spec(name) is not None for name in _MODULES)
 
 
 def describe_missing_extra(what: str) -> str:
-    """Return the message for ``what``, which needs the extra, with the line that installs it."""
+    """Return the message for ``what``, which needs the extra ``bench``, with the line that installs it."""
     return (
-        f"{what} needs packages that a light installation does not have (Spark, pandas and others); install them by: {_INSTALL}\n"
+        f"{what} needs packages that a light installation does not have (Spark, pandas and others); install them by: {_install('bench')}\n"
         "Without them there are: stallbench observe, list, show, validate, schema, and report of a run whose page exists."
     )
+
+
+def require_mcp(what: str) -> None:
+    """Raise `NotCarriedOutError`, with the line that installs the extra ``mcp``, if ``what`` cannot load it."""
+    try:
+        import_module("mcp.server.mcpserver")  # which no version before 2 has
+    except ImportError:
+        raise NotCarriedOutError(
+            f"{what} needs the package mcp, version 2, which a light installation does not have; install it by: {_install('mcp')}"
+        ) from None
+
+
+def _install(extra: str) -> str:
+    return f"pip install 'stallbench[{extra}]'" if IS_WHEEL else "make setup"

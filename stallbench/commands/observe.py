@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from stallbench.commands.endings import conclude_and_exit, index_renewed, shorten
+from stallbench.commands.extra import require_mcp
 from stallbench.commands.options import RunsOption
 from stallbench.errors import EXIT_FAIL, EXIT_PASS
 from stallbench.run.folder import RUNS
@@ -28,6 +29,15 @@ ObservedDsnOption = Annotated[
 
 def observe(
     dsn: ObservedDsnOption,
+    mode: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[mcp]",
+            show_default=False,
+            help="mcp: in place of a report, answer a program over standard input and output by the Model Context Protocol. Needs "
+            "`stallbench[mcp]`.",
+        ),
+    ] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Read the server twice, two seconds apart, print one report, and end.")
     ] = False,
@@ -90,6 +100,18 @@ def observe(
             "bench's own servers.",
         ),
     ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            "--webhook",
+            metavar="URL|VARIABLE",
+            help="POST a JSON document when a finding begins, becomes worse or ends: to this URL, or to the one that the environment variable "
+            "of this name has, which no process list shows. https, or an address of this machine.",
+        ),
+    ] = None,
+    allow_unencrypted_webhook: Annotated[
+        bool, typer.Option("--allow-unencrypted-webhook", help="Let --webhook post by http to another machine.")
+    ] = False,
     runs: RunsOption = RUNS,
 ) -> None:
     """Find out why a queue is slow, on a live server: who holds the horizon, what is blocked, dead rows, slow claims, stuck jobs.
@@ -111,6 +133,8 @@ def observe(
         stallbench observe --dsn postgresql://reader@db.test/app --for 1m --expect queue.toml
         stallbench observe --dsn postgresql://reader@db.test/app --for 1m --expect queue.toml --report
         stallbench observe --dsn postgresql://reader@db.test/app --for 10m --record-profile profile.toml
+        stallbench observe --dsn postgresql://reader@db.test/app --webhook OPS_WEBHOOK
+        stallbench observe mcp --dsn postgresql://reader@db.test/app
     """
     from stallbench.observe.command import observe_continuously, observe_once
     from stallbench.observe.options import read_options
@@ -129,8 +153,16 @@ def observe(
         expose=expose,
         profile=record_profile,
         runs=runs,
+        mode=mode,
+        webhook=webhook,
+        allows_unencrypted_webhook=allow_unencrypted_webhook,
     )
-    if once:
+    if options.serves_mcp:
+        require_mcp("stallbench observe mcp")
+        from stallbench.observe.mcp_server import serve
+
+        serve(options)
+    elif once:
         observe_once(options)
     elif (recorded := observe_continuously(options)) is not None:
         with index_renewed(runs):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.observe.observer import Observation
 from stallbench.observe.ongoing import BETWEEN_LOOKS_S, Ongoing
 from stallbench.observe.options import ObserveOptions
 from stallbench.shell_command import format_shell_command
@@ -49,11 +51,8 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
             record = stack.enter_context(recorded(ongoing)) if options.is_recorded else None
             if options.exposure:
                 stack.enter_context(exposed(ongoing, record))
-            screen = _make_screen(options)
-            stack.enter_context(screen)
-            if screen.is_redrawn:
-                screen.show(ongoing.first, "rates follow with the second reading")
-            ongoing.continue_until(screen, until_s)
+            show = stack.enter_context(_shown(ongoing))
+            ongoing.continue_until(show, until_s)
             if ongoing.load is not None or options.expect:
                 # A count that is expensive was left out of the looks before this one: its last figure may be minutes old.
                 ongoing.look(reads_everything=True)
@@ -71,6 +70,32 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
         command, beside = format_shell_command(words), format_shell_command([*words, "--variant", "longtx"])
         say(f"the load was recorded; to repeat it: {command}; beside an idle transaction: {beside}")
     return record.folder.path if record else None
+
+
+@contextmanager
+def _shown(ongoing: Ongoing) -> Iterator[Callable[[Observation, float], None]]:
+    """Yield what shows each look and the pause after it: on the screen, and to a webhook if there is one."""
+    from stallbench.observe.screen import describe_pace
+
+    with ExitStack() as stack:
+        webhook = None
+        if ongoing.options.webhook is not None:
+            from stallbench.observe.webhook import Webhook
+
+            webhook = stack.enter_context(Webhook(ongoing.options.webhook))
+        screen = _make_screen(ongoing.options)
+        stack.enter_context(screen)
+        if screen.is_redrawn:
+            screen.show(ongoing.first, "rates follow with the second reading")
+        if webhook is not None:
+            webhook.says_at_end = screen.is_redrawn
+
+        def show(observation: Observation, pause_s: float) -> None:
+            screen.show(observation, describe_pace(pause_s))
+            if webhook is not None:
+                webhook.report(observation)
+
+        yield show
 
 
 def _make_screen(options: ObserveOptions) -> ObserveScreen | JsonLines:

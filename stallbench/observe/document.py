@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Literal, Self, TextIO
@@ -21,11 +21,13 @@ _SEVERITIES: Mapping[Severity, _Severity] = {
 }
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A part of a document for other programs."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Way(_Part):
+class Way(Part):
     """One way to end a problem."""
 
     statement: str = Field(description="the SQL statement, for a person to execute; empty if none ends the problem")
@@ -34,18 +36,19 @@ class Way(_Part):
     only_shows: bool = Field(description="whether it ends nothing, but shows what to end")
 
 
-class FoundProblem(_Part):
+class FoundProblem(Part):
     """One thing that is wrong."""
 
     severity: _Severity
     subject: str = Field(description="what was looked at: horizon, blocking, tables, queues, ..")
+    also_found_by: tuple[str, ...] = Field(description="further subjects, if the same statement ends what they found, too")
     about: str = Field(description="a session, a slot, a table; with `subject` it identifies the problem from reading to reading")
     sentence: str = Field(description="what is wrong, with figures and names")
     because: str = Field(description="what that does to a queue")
     ways: tuple[Way, ...] = Field(description="how to end it, the best first")
 
 
-class NotVisible(_Part):
+class NotVisible(Part):
     """Something that could not be read."""
 
     what: str
@@ -54,16 +57,17 @@ class NotVisible(_Part):
     could_change_the_answer: bool = Field(description="whether the cause of a slow queue could be among it")
 
 
-class Figures(_Part):
+class Figures(Part):
     """What was read of one subject, as the report shows it; only with ``--all``."""
 
+    subject: str = Field(description="what was looked at, as in a finding")
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     sentences: tuple[str, ...]
 
 
-class ReadingDocument(_Part):
+class ReadingDocument(Part):
     """One reading of a server. Every text is visible: control and format characters of the server are written as escapes."""
 
     format: Literal[1] = 1
@@ -103,21 +107,30 @@ class JsonLines:
         self._file.flush()
 
 
-def describe_reading(observation: Observation, *, shows_all: bool) -> ReadingDocument:
-    """Return what one look found. ``shows_all``: with all figures."""
+def describe_reading(observation: Observation, *, shows_all: bool, subjects: Collection[str] | None = None) -> ReadingDocument:
+    """Return what one look found. ``shows_all``: with all figures. ``subjects``: findings and figures of these alone."""
     return ReadingDocument(
         at=observation.at,
         server=observation.title,
         gone=observation.gone,
         took_s=round(observation.took_s, 3),
-        findings=tuple(map(_describe_finding, observation.findings)),
+        findings=tuple(
+            describe_finding(finding)
+            for finding in observation.findings
+            if subjects is None or not {finding.subject, *finding.also_found_by}.isdisjoint(subjects)
+        ),
         queues=tuple(line for section in observation.sections for line in section.summary),
         cannot_see=tuple(map(_describe_unseen, observation.unseen)),
-        figures=tuple(map(_describe_section, observation.sections)) if shows_all else (),
+        figures=tuple(
+            _describe_section(section)
+            for section in observation.sections
+            if shows_all and (subjects is None or section.subject in subjects)
+        ),
     )
 
 
-def _describe_finding(finding: Finding) -> FoundProblem:
+def describe_finding(finding: Finding) -> FoundProblem:
+    """Return a finding as every document has it."""
     first = Way(statement=finding.statement, where=finding.where, consequence=finding.caution, only_shows=finding.only_shows)
     others = [
         Way(statement=way.statement, where=way.where, consequence=way.caution, only_shows=False) for way in finding.other_ways
@@ -125,6 +138,7 @@ def _describe_finding(finding: Finding) -> FoundProblem:
     return FoundProblem(
         severity=_SEVERITIES[finding.severity],
         subject=finding.subject,
+        also_found_by=finding.also_found_by,
         about=finding.about,
         sentence=finding.sentence,
         because=finding.because,
@@ -139,4 +153,6 @@ def _describe_unseen(unseen: Unseen) -> NotVisible:
 
 
 def _describe_section(section: Section) -> Figures:
-    return Figures(title=section.title, columns=section.columns, rows=section.rows, sentences=section.sentences)
+    return Figures(
+        subject=section.subject, title=section.title, columns=section.columns, rows=section.rows, sentences=section.sentences
+    )

@@ -148,7 +148,7 @@ class Observer:
 
     def _read(self, subject: Subject, look: Look) -> None:
         before_s = self.spent_s
-        section = self._look_without_lost_replicas(subject, look).in_lines()
+        section = replace(self._look_without_lost_replicas(subject, look).in_lines(), subject=subject.name)
         took_s = self.spent_s - before_s
         self._sections[subject.name] = section
         pause_s = max(subject.shortest_pause_s, took_s / _SHARE_OF_SUBJECT)
@@ -226,6 +226,7 @@ def _join_by_statement(findings: Iterable[Finding]) -> list[Finding]:
             where=next((one.where for one in group if one.where), ""),
             caution=next((one.caution for one in group if one.caution), ""),
             other_ways=tuple(dict.fromkeys(way for one in group for way in one.other_ways)),
+            also_found_by=tuple(dict.fromkeys(one.subject for one in group if one.subject != group[0].subject)),
         )
         for group in groups
     ]

@@ -7,6 +7,7 @@ while a queue is slow.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stallbench.errors import BadInputError, NotCarriedOutError
@@ -15,10 +16,8 @@ from stallbench.observe.options import ObserveOptions
 from stallbench.observe.postgres.queues import QueuesSubject
 
 if TYPE_CHECKING:
-    from stallbench.observe.document import JsonLines
     from stallbench.observe.postgres.load import LoadSubject
     from stallbench.observe.recording import Recording
-    from stallbench.observe.screen import ObserveScreen
 
 BETWEEN_LOOKS_S = 2.0
 """Between the first two looks: rates and stuck clients need two."""
@@ -76,19 +75,21 @@ class Ongoing:
         self.missed += bool(observation.gone)
         return observation
 
-    def continue_until(self, screen: ObserveScreen | JsonLines, until_s: float) -> None:
-        """Look and show until ``until_s`` on the monotonic clock."""
-        from stallbench.observe.screen import describe_pace
+    def look_at_pace(self, show: Callable[[Observation, float], None], *, reads_everything: bool = False) -> float:
+        """Look, and show it and the pause after it. Returns how long to wait until the next look, in seconds, for what both have cost."""
+        cpu_s, spent_s = time.process_time(), self.observer.spent_s
+        observation = self.look(reads_everything=reads_everything)
+        # A session that was opened in between has spent less than the former one.
+        spent_s = max(self.observer.spent_s - spent_s, observation.spent_s)
+        show(observation, pause_after(spent_s, 0.0, self.options.every_s))
+        return pause_after(spent_s, time.process_time() - cpu_s, self.options.every_s)
 
+    def continue_until(self, show: Callable[[Observation, float], None], until_s: float) -> None:
+        """Look and show until ``until_s`` on the monotonic clock. ``show`` receives each look and the pause after it, in seconds."""
         pause_s, is_second = BETWEEN_LOOKS_S, True
         while time.monotonic() + pause_s <= until_s:
             time.sleep(pause_s)
-            cpu_s, spent_s = time.process_time(), self.observer.spent_s
-            observation = self.look(reads_everything=is_second)
-            # A session that was opened in between has spent less than the former one.
-            spent_s = max(self.observer.spent_s - spent_s, observation.spent_s)
-            screen.show(observation, describe_pace(pause_after(spent_s, 0.0, self.options.every_s)))
-            pause_s = pause_after(spent_s, time.process_time() - cpu_s, self.options.every_s)
+            pause_s = self.look_at_pace(show, reads_everything=is_second)
             if is_second:
                 # The first two looks read everything. Later ones leave out what is expensive, so they need not wait for it.
                 pause_s, is_second = self.options.every_s, False

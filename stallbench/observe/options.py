@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +13,16 @@ from stallbench.base.duration import parse_duration_s
 from stallbench.errors import BadInputError
 from stallbench.observe.address import ObservedServers, read_addresses
 from stallbench.setup.components import require_java
+from stallbench.visible_text import make_visible
 
 if TYPE_CHECKING:
+    from stallbench.observe.webhook import WebhookAddress
     from stallbench.processes.exposure import Exposure
     from stallbench.scenario.expectation import Expectation
 
 _SHORTEST_PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 60.0
+LONGEST_PAUSE_S = 60.0
+"""Of ``--every``."""
 _LONGEST_S = 86_400.0
 
 
@@ -36,6 +39,8 @@ class ObserveOptions:
     """Whether to show all figures, not only the findings."""
     as_json: bool = False
     """Whether to print a JSON document for each reading, in place of the report."""
+    serves_mcp: bool = False
+    """Whether to answer a program by the Model Context Protocol, in place of all reports."""
     for_s: float | None
     """How long to observe; None: until Ctrl-C."""
     report: bool
@@ -44,6 +49,8 @@ class ObserveOptions:
     exposure: Exposure | None
     profile: Path | None
     """Where to write the load of the queue as a scenario."""
+    webhook: WebhookAddress | None = None
+    """Where to post findings that begin, become worse or end."""
     runs: Path
 
     @property
@@ -67,13 +74,19 @@ def read_options(
     expose: str | None,
     profile: Path | None,
     runs: Path,
+    mode: str | None = None,
+    webhook: str | None = None,
+    allows_unencrypted_webhook: bool = False,
 ) -> ObserveOptions:
     """Return the options; raises `BadInputError` that names the option, what was found and what is expected.
 
     Raises `MissingComponentError` if a report is asked for and there is no Java to make it.
     """
-    every_s = _read_time("--every", every, _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S)
+    every_s = _read_time("--every", every, _SHORTEST_PAUSE_S, LONGEST_PAUSE_S)
     for_s = None if for_ is None else _read_time("--for", for_, every_s, _LONGEST_S)
+    if mode is not None:
+        given = {"--once": once, "--all": shows_all, "--json": as_json, "--for": for_, "--report": report, "--expect": expect}
+        _require_mode(mode, {**given, "--expose": expose, "--record-profile": profile, "--webhook": webhook})
     for is_given, option in ((report, "--report"), (expect is not None, "--expect"), (profile is not None, "--record-profile")):
         if is_given and for_s is None:
             raise BadInputError(f"{option} needs --for: it is made of what was recorded over a time, like --for 10m")
@@ -81,10 +94,11 @@ def read_options(
             raise BadInputError(f"{option} cannot be combined with --json, which prints readings and nothing else")
         if is_given and once:
             raise BadInputError(f"{option} cannot be combined with --once, which records nothing")
-    if once and (for_s is not None or expose):
-        raise BadInputError(
-            f"--once cannot be combined with {'--for' if for_s is not None else '--expose'}: it prints one report and ends"
-        )
+    for is_given, option in ((for_s is not None, "--for"), (bool(expose), "--expose"), (webhook is not None, "--webhook")):
+        if once and is_given:
+            raise BadInputError(f"--once cannot be combined with {option}: it prints one report and ends")
+    if allows_unencrypted_webhook and webhook is None:
+        raise BadInputError("--allow-unencrypted-webhook needs --webhook: without it nothing is posted")
     if log is not None and not log.is_file():
         raise BadInputError(
             f"--log {log}: there is no such file on this machine; leave the option out if the server is on another one"
@@ -102,16 +116,35 @@ def read_options(
         once=once,
         shows_all=shows_all,
         as_json=as_json,
+        serves_mcp=mode is not None,
         for_s=for_s,
         report=report,
         expect=_read_expectations(expect) if expect else (),
         exposure=_read_exposure(expose) if expose else None,
         profile=profile,
+        webhook=_read_webhook(webhook, allows_unencrypted=allows_unencrypted_webhook) if webhook is not None else None,
         runs=runs,
     )
     if report:
         require_java()
     return options
+
+
+def _require_mode(mode: str, others: Mapping[str, object]) -> None:
+    """Raise `BadInputError` unless the mode is mcp, with none of the options that are about reports."""
+    if mode != "mcp":
+        found = "an address" if "://" in mode else make_visible(mode)  # which may have a password
+        raise BadInputError(f"observe {found}: expected mcp, or nothing; an address follows --dsn")
+    if given := [option for option, value in others.items() if value]:
+        raise BadInputError(
+            f"observe mcp cannot be combined with {', '.join(given)}: it answers a program, and reports nothing by itself"
+        )
+
+
+def _read_webhook(text: str, *, allows_unencrypted: bool) -> WebhookAddress:
+    from stallbench.observe.webhook import read_webhook
+
+    return read_webhook(text, allows_unencrypted=allows_unencrypted)
 
 
 def _read_expectations(path: Path) -> tuple[Expectation, ...]:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stallbench.console import VisibleConsole
+from stallbench.observe.changes import find_changes
 from stallbench.observe.formatting import capitalize_first, format_age, format_plural
 from stallbench.observe.observer import Observation
 from stallbench.observe.subject import Finding, Section, Severity, Unseen
@@ -144,14 +145,13 @@ def _nothing_found(unseen: list[Unseen]) -> Text:
 def list_changes(before: Observation, now: Observation) -> list[str]:
     """Return a line for each finding that is new, worse, or gone."""
     stamp = now.at.strftime("%H:%M:%S UTC")
-    old = {(one.subject, one.about): one for one in before.findings}
-    new = {(one.subject, one.about): one for one in now.findings}
-    lines = [
-        f"{stamp}  {one.severity.name.lower():<8}  {one.sentence}" + (f"  To end it: {one.statement}" if one.statement else "")
-        for key, one in new.items()
-        if key not in old or one.severity < old[key].severity
+    return [
+        f"{stamp}  over      {one.finding.sentence}"
+        if one.kind == "ended"
+        else f"{stamp}  {one.finding.severity.name.lower():<8}  {one.finding.sentence}"
+        + (f"  To end it: {one.finding.statement}" if one.finding.statement else "")
+        for one in find_changes(before.findings, now.findings)
     ]
-    return lines + [f"{stamp}  over      {one.sentence}" for key, one in old.items() if key not in new]
 
 
 def _head(observation: Observation) -> Text:

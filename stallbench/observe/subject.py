@@ -68,6 +68,8 @@ class Finding:
     """Whether it is about somebody who waits for what the statement ends: it is said after what is about that itself."""
     other_ways: tuple[Remedy, ...] = ()
     """Other ways to end it, each with its own consequence."""
+    also_found_by: tuple[str, ...] = ()
+    """Names of further subjects, if the same statement ends what they found, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,8 @@ class Section:
     """Whether it says only that nothing is there, or far off: no report shows it."""
     findings: tuple[Finding, ...] = ()
     unseen: tuple[Unseen, ...] = ()
+    subject: str = ""
+    """Name of the `Subject`, which the observer fills in."""
 
     def in_lines(self) -> Section:
         """Return it with every text visible and in one line, so that no name of the server can begin a line, or a finding, of its own."""

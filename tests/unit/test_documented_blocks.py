@@ -1,7 +1,8 @@
 """Every fenced block of every page is run by a test, or checked by its kind; a block of no kind fails.
 
 Bash runs a block in ``sh`` with stand-ins for all programs: each program, command, option, scenario and file that it names has to exist. ``toml``
-is validated as the file that it is a part of, ``json`` as the document of a longrunner. `RUN_BY` names the tests that run what is in ``python``;
+is validated as the file that it is a part of, ``json`` as the document of a longrunner, what a webhook posts, or the configuration of a program
+that starts `observe mcp`. `RUN_BY` names the tests that run what is in ``python``;
 ``diff`` is applied and run by `test_documented_diffs.py` and the tests of each page; ``text`` is what a program printed.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -30,6 +32,7 @@ from stallbench.cli import app
 from stallbench.libraries import find_library
 from stallbench.libraries.definition import read_library
 from stallbench.observe.expectations import read_expectations
+from stallbench.observe.webhook import Notice
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import load_library_queue
 from stallbench.queues.user_queue import load_queue
@@ -94,8 +97,15 @@ def check_diff(block: Block, folder: Path) -> None:
 
 
 def check_json(block: Block, folder: Path) -> None:
-    document = LongrunnerDocument.model_validate_json(block.text)
-    assert not find_issues(Choice(kind=document.kind, engine=document.endpoint.engine, options=document.options))
+    match json.loads(block.text):
+        case {"mcpServers": servers}:
+            for server in servers.values():
+                PROGRAMS[server["command"]](server["args"], set())
+        case {"event": _}:
+            Notice.model_validate_json(block.text)
+        case _:
+            document = LongrunnerDocument.model_validate_json(block.text)
+            assert not find_issues(Choice(kind=document.kind, engine=document.endpoint.engine, options=document.options))
 
 
 HEAD = """
