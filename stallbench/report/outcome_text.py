@@ -92,16 +92,19 @@ def describe_verdict(record: RunRecord, verdict: Verdict) -> str:
 
 def _describe_requirements(record: RunRecord, verdict: Verdict) -> str:
     """Return the verdict of a run whose outcome is judged. What failed beside it, such as the bench's own load, is not said of the queue."""
+    held = describe_held(record)
+    met = f"{held[0].upper()}{held[1:]}"
+    required = [each for each in verdict.findings if each.check == Requirements.name]
+    if failed := [each for each in required if each.result == "fail"]:
+        names = list(dict.fromkeys(each.outcome for each in record.scenario.require))
+        others = sum(each.result == "fail" for each in verdict.findings) - 1
+        more = f" (and {others} more)" if others else ""
+        return f"{_NOT_MET[names[0]] if len(names) == 1 else 'Not as required'}: {failed[0].reason}{more}."
     if verdict.verdict == "pass":
-        held = describe_held(record)
-        return f"{held[0].upper()}{held[1:]}."
-    if verdict.verdict == "unknown":
+        return f"{met}."
+    if verdict.verdict == "unknown" or any(each.result == "unknown" for each in required):
         return f"Not decided: {verdict.reason}."
-    failed = [each for each in verdict.findings if each.check == Requirements.name and each.result == "fail"]
-    is_of_queue = any(verdict.reason.startswith(each.reason) for each in failed)
-    required = list(dict.fromkeys(each.outcome for each in record.scenario.require))
-    word = _NOT_MET[required[0]] if len(required) == 1 else "Not as required"
-    return f"{word if is_of_queue else 'Failed'}: {verdict.reason}."
+    return f"{met}, but the run does not pass: {verdict.reason}."
 
 
 def _describe_phase(record: RunRecord, phase: PhaseOutcome) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stallbench.measures import MEASURES
+from stallbench.run.record import RunRecord
 from stallbench.scenario.expectation import Expectation
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
@@ -31,8 +32,7 @@ class Expectations(Check):
         if findings and run.record.is_observation and run.record.reason:  # the last values are old
             lost = f"the server could not be read at the end: {run.record.reason}"
             findings.append(self.finding("unknown", "the server is read to the end", lost, severity=Severity.RUN_INCOMPLETE))
-        whose = "there are no expectations" if run.record.is_observation else "the scenario has no expectations"
-        return findings or [self.not_applicable("expectations hold", whose)]
+        return findings or [self.not_applicable("expectations hold", _describe_none(run.record))]
 
     def _judge_one(self, run: RunTables, expectation: Expectation) -> Finding:
         measure, _, statistic = expectation.metric.partition(".")
@@ -74,6 +74,12 @@ class Expectations(Check):
             found=found,
             because=because,
         )
+
+
+def _describe_none(record: RunRecord) -> str:
+    if record.scenario.require:
+        return "the run is judged by what is required of the queue"
+    return "there are no expectations" if record.is_observation else "the scenario has no expectations"
 
 
 def describe_expectation(expectation: Expectation) -> str:

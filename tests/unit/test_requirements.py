@@ -11,6 +11,8 @@ import pytest
 from stallbench.report.outcome_text import describe_verdict
 from stallbench.scenario.file import ScenarioError, read_scenario
 from stallbench.verdicts import RunTables, Verdict, judge
+from stallbench.verdicts.baseline.change import choose_compared
+from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_run import EMPTY, START_NS, make_process, make_record
 from tests.unit.test_outcome import make_disturbed, make_longrunner, slow_until
 
@@ -47,6 +49,12 @@ def test_another_queue_is_not_judged_by_what_the_first_one_demonstrates(
 def test_what_is_expected_of_a_library_is_expected_of_each() -> None:
     scenario = read_scenario("cron-twice-library", overrides=['queue={kind="library:river", periodic=2}'])
     assert (bool(scenario.expect), scenario.require) == (True, ())
+
+
+def test_against_a_baseline_another_queue_is_compared_by_what_variants_are_ranked_by() -> None:
+    scenario = read_scenario("longtx", overrides=[RATE, "queue.kind=library:river"])
+    compared = choose_compared(choose_subjects([scenario]), scenario)
+    assert [each.key for each in compared] == ["latency_ms.p95 in longtx"]
 
 
 def test_a_file_that_states_nothing_requires_its_queue_to_survive(tmp_path: Path) -> None:
@@ -142,7 +150,7 @@ BACK = make_process("worker-1", start_ns=START_NS + 5)
         ({"conservation": states(unknown=1)}, "Not decided: it is not known which jobs were lost: there is no complete list"),
         (
             {"conservation": states(unexpected=1)},
-            "Failed: of 10 jobs enqueued: 1 in the queue although no producer enqueued them",
+            "Survived, but the run does not pass: of 10 jobs enqueued: 1 in the queue although no",
         ),
         ({"duplicates": REPEATED}, "Did not survive: 1 job (3) executed again with no failure that explains it."),
         ({"overdue": overdue("held_for_the_dead")}, "Did not survive: 2 jobs (5, 6) stranded with a worker that had died."),
