@@ -212,7 +212,7 @@ def _summarize_curve(run: RunTables) -> tuple[tuple[float | None, ...], tuple[tu
 
 
 def renew_index(runs: Path) -> None:
-    """Make ``index.html`` in the folder ``runs`` anew; nothing is done if there is no run. Prints why it could not be made.
+    """Make ``index.html`` in the folder ``runs`` anew; there is none if there is no run. Prints why it could not be made.
 
     Two processes that do it at once wait for each other, so that the page has the runs of both.
     """
@@ -221,6 +221,8 @@ def renew_index(runs: Path) -> None:
             folders = _list_folders(runs)
             if folders:
                 replace_file(runs / _PAGE, _render([_read(folder) for folder in folders]))
+            else:
+                (runs / _PAGE).unlink(missing_ok=True)
     except FileNotFoundError:
         return
     except OSError as error:

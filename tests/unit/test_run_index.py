@@ -6,6 +6,7 @@ import html
 import json
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,14 @@ def test_the_trend_of_a_scenario_has_a_point_for_each_of_its_runs(tmp_path: Path
     assert "3 runs, from 8.4 s to <strong>90 ms</strong>" in trends
     places = [float(y) for y in re.findall(r'<circle[^>]* cy="([^"]*)"', trends)]
     assert places == sorted(places), "the newest is the lowest"
+
+
+def test_the_page_goes_with_the_last_run(tmp_path: Path) -> None:
+    folder = make_entry(tmp_path, "20261128T000001Z-longtx")
+    renew(tmp_path)
+    shutil.rmtree(folder)
+    renew_index(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_hundreds_of_runs_cost_little(tmp_path: Path) -> None:
