@@ -142,16 +142,17 @@ class SyntheticRun:
         job: int | None = None,
         took_ms: float = 1.0,
         intended_s: float | None = None,
+        attempt: int = 1,
         detail: str = "",
     ) -> Self:
-        """Add one event; the other methods are shorthands."""
+        """Add one event; the other methods are shorthands. ``attempt``: of those events that have one."""
         values = {
             "t_ns": at_ns(at_s),
             "mono_ns": at_ns(at_s) - START_NS + 10**12,
             "process": by,
             "event": event,
             "job_id": job,
-            "attempt": 1 if event in (Event.CLAIMED, Event.WORKED, Event.COMPLETED) else None,
+            "attempt": attempt if event in (Event.CLAIMED, Event.WORKED, Event.COMPLETED) else None,
             "intended_ns": None if intended_s is None else at_ns(intended_s),
             "duration_ns": round(took_ms * 1e6),
             "detail": detail,
@@ -166,9 +167,9 @@ class SyntheticRun:
         intended = at_s - took_ms / 1e3 if intended_s is None else intended_s
         return self.event(Event.ENQUEUED, at_s=at_s, by=by, job=job, took_ms=took_ms, intended_s=intended)
 
-    def claim(self, job: int, *, at_s: float, by: str = WORKER, took_ms: float = 1.0) -> Self:
+    def claim(self, job: int, *, at_s: float, by: str = WORKER, took_ms: float = 1.0, attempt: int = 1) -> Self:
         """Let a worker have a job."""
-        return self.event(Event.CLAIMED, at_s=at_s, by=by, job=job, took_ms=took_ms)
+        return self.event(Event.CLAIMED, at_s=at_s, by=by, job=job, took_ms=took_ms, attempt=attempt)
 
     def work(self, job: int, *, at_s: float, by: str = WORKER, took_ms: float = 1.0) -> Self:
         """Let a worker have done a job's work."""

@@ -6,16 +6,13 @@ Jobs are identified by id; rates are not used.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 
 import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.phases import as_phase_rows
-from stallbench.pipeline.read import Records, is_event
-from stallbench.records.events import ENQUEUE, ERROR_PATTERN, Event
-from stallbench.records.layouts import EVENTS
-from stallbench.run.record import RunRecord
 
 EXAMPLES = 20
 """Of job ids, in each row of a table of findings."""
@@ -25,16 +22,16 @@ _FATE = ("state", "enqueue_recorded", "enqueue_failed", "left_over", "held_after
 def decide_state(*, snapshot_taken: bool, rescues_jobs: bool, records_errors: bool) -> Column:
     """Return the state of each job in the rows of `stallbench.pipeline.job_states`: is it completed, still in the queue, or lost?
 
-    It is the first of these that applies. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final
-    snapshot has it in this state. ``unknown``: there is no final snapshot. ``completed_unrecorded``: its work was done and its completion
-    requested, but the answer was not recorded, because the worker died or the call ended with an error. A library's workers do not record
-    errors of their own calls, so for a library it is enough that the work was done and did not fail. ``lost``: it is not in the queue, and its
-    work was not done. If a queue never rescues the jobs of dead workers, the state ``claimed`` is skipped: no worker is left when the snapshot
-    is taken.
+    It is the first of these that applies. ``completed``: there is a `completed` record. ``queued``, ``claimed``: the final snapshot has it in this
+    state. ``unknown``: there is no final snapshot. ``completed_unrecorded``: its work was done and its completion may have been sent, but the answer
+    was not recorded, because the worker died or the call ended with an error. A library's workers do not record errors of their own calls, so for a
+    library it is enough that the work was done and did not fail. A worker that died at a point before it sent the completion (``last_unsent``)
+    excuses nothing. ``lost``: it is not in the queue, and no completion can have removed it. If a queue never rescues the jobs of dead workers, the
+    state ``claimed`` is skipped: no worker is left when the snapshot is taken.
     """
     unanswered = F.col("last_worker_died") | (F.col("last_error_ns") > F.col("worked_ns"))
     if not records_errors:
-        unanswered |= F.col("worked_ns").isNotNull() & (F.col("failures") == 0)
+        unanswered |= F.col("worked_ns").isNotNull() & (F.col("failures") == 0) & ~F.coalesce("last_unsent", F.lit(False))
     return (
         F.when(F.col("completions") > 0, "completed")
         .when(F.col("is_claimed") & rescues_jobs, "claimed")
@@ -45,21 +42,27 @@ def decide_state(*, snapshot_taken: bool, rescues_jobs: bool, records_errors: bo
     )
 
 
-def may_have_missed_enqueues(records: Records, record: RunRecord) -> bool:
-    """Whether a producer may have enqueued any job without recording its id: it died, its log has a torn line, or an enqueue ended in an error.
-
-    The error of an enqueue whose jobs had ids before it, as those of a library, names them (`enqueue_failed` of ``jobs``). It excuses no other.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unrecorded:
+    """The jobs that nobody recorded as enqueued: how many a gap of the records explains and how many none does (`explain_unrecorded` of
+    `stallbench.pipeline.unrecorded_enqueues`), each with the lowest `EXAMPLES` of their ids.
     """
-    producers = {process.name for process in record.processes_of("producer")}
-    logs = {f"{EVENTS.kind}/{name}.csv" for name in producers}
-    files = [file for file in records.files if file.name in logs]
-    if producers & record.dead_processes or any(file.torn_lines for file in files):
-        return True
-    if not any(file.counts[Event.ERROR] for file in files):
-        return False
-    operation = F.regexp_extract(F.coalesce("detail", F.lit("")), ERROR_PATTERN, 2)
-    without_id = is_event(Event.ERROR) & F.col("job_id").isNull() & (operation == ENQUEUE)
-    return not records.events.filter(without_id & F.col("process").isin(sorted(producers))).isEmpty()
+
+    explained: int = 0
+    explained_examples: tuple[int, ...] = ()
+    unexpected: int = 0
+    unexpected_examples: tuple[int, ...] = ()
+
+
+def is_unrecorded() -> Column:
+    """Whether a row of ``jobs`` was neither recorded as enqueued, nor named by a failed enqueue, nor in the queue before the run."""
+    return ~F.col("enqueue_recorded") & ~F.col("enqueue_failed") & ~F.col("left_over")
+
+
+def count_unrecorded(fates: pd.DataFrame) -> int:
+    """Return how many jobs of `count_fates` are `is_unrecorded`."""
+    named = fates["enqueue_recorded"].astype(bool) | fates["enqueue_failed"].astype(bool) | fates["left_over"].astype(bool)
+    return int(fates.loc[~named, "jobs"].sum())
 
 
 def count_fates(jobs: DataFrame) -> pd.DataFrame:
@@ -68,27 +71,32 @@ def count_fates(jobs: DataFrame) -> pd.DataFrame:
     return pd.DataFrame([row.asDict() for row in fates.collect()], columns=[*_FATE, "jobs", "examples"])
 
 
-def make_conservation(fates: pd.DataFrame, *, may_miss_enqueues: bool, refused: int = 0) -> pd.DataFrame:
+def make_conservation(fates: pd.DataFrame, *, unrecorded: Unrecorded, refused: int = 0) -> pd.DataFrame:
     """Return a row for each state and each origin that jobs have, with the lowest `EXAMPLES` of their ids, from `count_fates`.
 
     A job has one state (see `decide_state`) and one origin. The origin is ``enqueued`` if a producer recorded it. Otherwise
-    it is ``left_over`` if the job was in the queue before the run, ``enqueue_unrecorded`` if the error of an enqueue names it or
-    ``may_miss_enqueues`` says that any job may have been enqueued without a record, else ``unexpected``.
+    it is ``left_over`` if the job was in the queue before the run, ``enqueue_unrecorded`` if the error of an enqueue names it or a call may have
+    stored it without a record, else ``unexpected``: ``unrecorded`` has the numbers of these two.
     Two more rows are neither state nor origin. ``held_after_completion``: the queue confirmed the completion and still held the job at the
     end. ``refused``: a full queue refused the job, or its producer had no connection; it has no id, and so no example.
     """
     jobs: Counter[str] = Counter()
     examples: defaultdict[str, list[int]] = defaultdict(list)
     for fate in fates.to_dict("records"):
-        if fate["enqueue_recorded"]:
-            origin = "enqueued"
-        elif fate["left_over"]:
-            origin = "left_over"
-        else:
-            origin = "enqueue_unrecorded" if fate["enqueue_failed"] or may_miss_enqueues else "unexpected"
+        origin = "enqueued" if fate["enqueue_recorded"] else "left_over" if fate["left_over"] else None
+        if fate["enqueue_failed"] and origin is None:
+            origin = "enqueue_unrecorded"
         for row in (fate["state"], origin, *(["held_after_completion"] if fate["held_after_completion"] else [])):
-            jobs[row] += fate["jobs"]
-            examples[row] += fate["examples"]
+            if row is not None:
+                jobs[row] += fate["jobs"]
+                examples[row] += fate["examples"]
+    for row, count, ids in (
+        ("enqueue_unrecorded", unrecorded.explained, unrecorded.explained_examples),
+        ("unexpected", unrecorded.unexpected, unrecorded.unexpected_examples),
+    ):
+        if count:
+            jobs[row] += count
+            examples[row] += ids
     if refused:
         jobs["refused"] = refused
     rows = [(state, count, sorted(examples[state])[:EXAMPLES]) for state, count in jobs.items()]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from stallbench.engines.error_kinds import LOST_CONNECTION_CODES
+from stallbench.injection.faults import find_faults
+from stallbench.pipeline.frames import constant
+from stallbench.pipeline.time_axis import PATIENCE_S
 from stallbench.records.events import ERROR_PATTERN, Event
+from stallbench.records.nanoseconds import NEVER_NS, NS_PER_S
 from stallbench.run.record import RunRecord
 
 _DIED = "died"
@@ -37,21 +44,24 @@ def is_duplicate() -> Column:
 
 
 def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
-    """Return a row for each execution: ``job_id, process, asked_ns, claimed_ns, end, end_ns`` and ``lost_connection``.
+    """Return a row for each execution: ``job_id, process, attempt, asked_ns, claimed_ns, end, end_asked_ns`` and ``lost_connection``.
 
     The claim's call lasted from ``asked_ns`` to ``claimed_ns``. ``end`` is the event by which its process ended the execution: ``completed``,
     ``failed``, ``expired`` or ``error`` (its completion ended with an error); without one, ``died`` if its process died, else ``unfinished``.
-    ``lost_connection``: whether it ended with an error by which the client learned that its connection was gone.
+    ``end_asked_ns``: when the call of that event began. ``lost_connection``: whether it ended with an error by which the client learned that its
+    connection was gone.
     """
     of_one_process = Window.partitionBy("job_id", "process").orderBy("t_ns")
+    asked_ns = F.col("t_ns") - F.coalesce("duration_ns", F.lit(0))
     claims_and_ends = events.filter(F.col("event").isin(Event.CLAIMED, *_ENDS)).select(
         "job_id",
         "process",
         "event",
+        "attempt",
         F.col("t_ns").alias("claimed_ns"),
-        (F.col("t_ns") - F.coalesce("duration_ns", F.lit(0))).alias("asked_ns"),
+        asked_ns.alias("asked_ns"),
         F.lead("event").over(of_one_process).alias("next"),
-        F.lead("t_ns").over(of_one_process).alias("next_ns"),
+        F.lead(asked_ns).over(of_one_process).alias("next_asked_ns"),
         F.regexp_extract(F.coalesce(F.lead("detail").over(of_one_process), F.lit("")), ERROR_PATTERN, 1).alias("next_code"),
     )
     has_end = F.col("next").isin(list(_ENDS))
@@ -59,10 +69,11 @@ def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
     return claims_and_ends.filter(F.col("event") == Event.CLAIMED).select(
         "job_id",
         "process",
+        "attempt",
         "asked_ns",
         "claimed_ns",
         F.when(has_end, F.col("next")).otherwise(without_end).alias("end"),
-        F.when(has_end, F.col("next_ns")).alias("end_ns"),
+        F.when(has_end, F.col("next_asked_ns")).alias("end_asked_ns"),
         F.coalesce((F.col("next") == Event.ERROR) & F.col("next_code").isin(sorted(LOST_CONNECTION_CODES)), F.lit(False)).alias(
             "lost_connection"
         ),
@@ -75,25 +86,42 @@ def re_executions(executions: DataFrame) -> DataFrame:
     return executions.withColumn("before_ns", F.lag("claimed_ns").over(of_one_job)).filter("before_ns IS NOT NULL")
 
 
-def make_duplicates(jobs: DataFrame, executions: DataFrame, record: RunRecord) -> DataFrame:
-    """Return a row for each duplicate, with whether it is excused, and how the earlier executions ended.
+def make_duplicates(
+    jobs: DataFrame, executions: DataFrame, record: RunRecord, last_recorded_ns: Mapping[str, int] = MappingProxyType({})
+) -> DataFrame:
+    """Return a row for each duplicate, with whether it is excused, how the earlier executions ended, and the attempts that the queue counted.
 
     A duplicate of a queue that promises *at least once* is excused if each execution but the last, in the order of claims, did not succeed: it
-    failed, expired, ended with an error, or its process died during it. For a queue that promises *at most once*, none is excused.
+    failed, expired, ended with an error, or its process died during it; and if the next one was claimed only when the queue could know that
+    (`_find_free`). For a queue that promises *at most once*, none is excused. ``last_recorded_ns``: time of each process's last record, before which
+    it did not die. ``attempts_ascend``: `_counts_up` of all executions but the first; null if the queue counts none.
     """
-    ended = executions.withColumn("did_fail", F.col("end").isin([*_FAILURES, _DIED])).withColumn("order", _order_of_claims())
+    free_ns = _find_free(record, last_recorded_ns)
     of_one_job = Window.partitionBy("job_id").orderBy("order")
+    ended = (
+        executions.withColumn("did_fail", F.col("end").isin([*_FAILURES, _DIED]))
+        .withColumn("order", _order_of_claims())
+        .withColumn("next", F.lead("order").over(of_one_job))
+        .withColumn("previous", F.lag(F.struct("attempt", "end")).over(of_one_job))
+        .withColumn("next_ns", F.col("next.claimed_ns"))
+        .withColumn("is_early", F.col("did_fail") & (F.col("next_ns") < free_ns) & ~_may_be_taken_back(record))
+    )
     described = ended.select(
         "job_id",
         "process",
-        F.lead("order").over(of_one_job).isNotNull().alias("is_earlier"),
-        "did_fail",
-        F.struct("order", F.concat_ws(" ", "process", _describe_end(F.col("end"))).alias("description")).alias("story"),
+        "attempt",
+        "order",
+        F.col("next").isNotNull().alias("is_earlier"),
+        (F.col("did_fail") & ~F.coalesce("is_early", F.lit(False))).alias("had_to_be_repeated"),
+        _counts_up(record).alias("counts_up"),
+        F.struct("order", _describe(record).alias("description")).alias("story"),
     )
     judged = described.groupBy("job_id").agg(
         F.sort_array(F.collect_set("process")).alias("processes"),
-        F.bool_and(~F.col("is_earlier") | F.col("did_fail")).alias("all_failed"),
+        F.bool_and(~F.col("is_earlier") | F.col("had_to_be_repeated")).alias("all_failed"),
         F.sort_array(F.collect_list(F.when(F.col("is_earlier"), F.col("story")))).alias("stories"),
+        F.sort_array(F.collect_list(F.when(F.col("attempt").isNotNull(), F.struct("order", "attempt")))).alias("counted"),
+        F.bool_and("counts_up").alias("attempts_ascend"),
     )
     duplicated = jobs.filter(is_duplicate()).select("job_id", "executions", "completions")
     joined = duplicated.join(judged, "job_id", "left")
@@ -108,7 +136,80 @@ def make_duplicates(jobs: DataFrame, executions: DataFrame, record: RunRecord) -
         F.when(recorded, F.concat_ws("; ", F.col("stories.description")))
         .otherwise("its claims are not recorded")
         .alias("reason"),
+        F.concat_ws(", ", F.col("counted.attempt").cast("array<string>")).alias("attempts"),
+        "attempts_ascend",
     )
+
+
+def _find_free(record: RunRecord, last_recorded_ns: Mapping[str, int]) -> Column:
+    """Return from when on the queue may give the job of an execution that did not succeed to another worker.
+
+    A failure, and a completion that ends with an error, release it when they are called. A death does when the process has made its last record. A
+    claim that outlives its connection expires at its declared age; up to `PATIENCE_S` earlier, since some queues count whole seconds. If a claim ends
+    with its connection, a lost connection releases the job before its client learns it, so that nothing but a failure has a time.
+    Of a library it is known when its claims have expired at the latest, and not how early; and what a worker is given out of a batch was claimed
+    before its record. Then there is no time.
+    """
+    queue = record.queue
+    if queue.library is not None or queue.claims_in_batches:
+        return F.lit(0)
+    ends_by_call = F.col("end").isin(Event.FAILED, Event.ERROR)
+    if not queue.claims_survive_connection:
+        return F.when(ends_by_call & ~F.col("lost_connection"), F.col("end_asked_ns")).otherwise(F.lit(0))
+    known = {name: t_ns for name, t_ns in last_recorded_ns.items() if name in record.dead_processes}
+    died_ns = F.coalesce(constant(known, "map<string,long>")[F.col("process")], F.lit(0))
+    expired_ns = 0 if queue.expiry_s is None else F.col("asked_ns") + int((queue.expiry_s - PATIENCE_S) * NS_PER_S)
+    ended_ns = F.when(ends_by_call, F.col("end_asked_ns")).when(F.col("end") == _DIED, died_ns)
+    return F.least(F.coalesce(ended_ns, F.lit(NEVER_NS)), F.lit(expired_ns))
+
+
+def _may_be_taken_back(record: RunRecord) -> Column:
+    """Whether a fault that ends claims (`Fault.may_end_claims`) was active between the claim of an execution and the next one's."""
+    kinds = find_faults()
+    active = [
+        {"from_ns": fault.start_ns, "to_ns": fault.verified_gone_ns or fault.end_ns or NEVER_NS}
+        for fault in record.faults
+        if fault.start_ns is not None and fault.kind in kinds and kinds[fault.kind].may_end_claims
+    ]
+    if not active:
+        return F.lit(False)
+    return F.exists(
+        constant(active, "array<struct<from_ns:long,to_ns:long>>"),
+        lambda fault: (fault["from_ns"] <= F.col("next_ns")) & (fault["to_ns"] >= F.col("asked_ns")),
+    )
+
+
+def _counts_up(record: RunRecord) -> Column:
+    """Whether an execution has a higher attempt than the one before; null for a first one, and if one of the two has no attempt.
+
+    A claim that ends with its connection is not counted if its transaction is rolled back: then the number must not become smaller, and must grow
+    only after a failure. The same is required of a library, whose own rules decide what it counts. What a worker is given out of a batch is recorded
+    later than it was claimed, so that nothing is known of its place.
+    """
+    queue = record.queue
+    if queue.claims_in_batches:
+        return F.lit(None).cast("boolean")
+    before, counted = F.col("previous.attempt"), F.col("attempt")
+    after_failure = F.col("previous.end") == Event.FAILED
+    if queue.library is not None:
+        return F.when(after_failure, counted > before)
+    must_grow = F.lit(True) if queue.claims_survive_connection else after_failure
+    return F.when(must_grow & ~_may_be_taken_back(record), counted > before).otherwise(counted >= before)
+
+
+def _describe(record: RunRecord) -> Column:
+    """Return how an execution ended, and if it was before the queue could know it, when the next one was claimed."""
+    after_s = F.round((F.col("next_ns") - F.col("asked_ns")) / NS_PER_S, 3)
+    lasts = (
+        f" s after it was made; it lasts {record.queue.expiry_s:g} s"
+        if record.queue.expiry_s is not None
+        else " s after it was made"
+    )
+    too_early = F.when(F.col("end") == Event.EXPIRED, F.concat(F.lit(", "), after_s.cast("string"), F.lit(lasts))).otherwise(
+        F.lit(" only after another worker had been given it")
+    )
+    ended = F.concat_ws(" ", "process", _describe_end(F.col("end")))
+    return F.when(F.col("is_early"), F.concat(ended, too_early)).otherwise(ended)
 
 
 def _order_of_claims() -> Column:

@@ -12,10 +12,14 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from stallbench.injection.faults.crash_point import CrashAtPoint
 from stallbench.pipeline.conservation import decide_state
+from stallbench.pipeline.frames import constant
 from stallbench.pipeline.read import Records, is_event, is_failed_enqueue
+from stallbench.queues.crash_points import CrashPoint
 from stallbench.records.events import Event
 from stallbench.records.final_snapshot import CLAIMED, QUEUED
+from stallbench.records.injections import JOBS, KILLED
 from stallbench.run.record import RunRecord
 
 _LEFT_OVER = "left_over"
@@ -41,7 +45,8 @@ def make_jobs(records: Records, record: RunRecord) -> DataFrame:
             F.count(_when(Event.COMPLETED, "t_ns")).alias("completions"),
             F.count(_when(Event.FAILED, "t_ns")).alias("failures"),
             F.max(_when(Event.WORKED, "t_ns")).alias("worked_ns"),
-            F.max_by("process_died", _when(Event.WORKED, "t_ns")).alias("last_worker_died"),
+            F.max_by(F.col("process_died") & ~F.col("unsent"), _when(Event.WORKED, "t_ns")).alias("last_worker_died"),
+            F.max_by("unsent", _when(Event.WORKED, "t_ns")).alias("last_unsent"),
             F.max(F.when(is_event(Event.ERROR) & ~is_failed_enqueue(), F.col("t_ns"))).alias("last_error_ns"),
             F.coalesce(F.bool_or(is_failed_enqueue()), F.lit(False)).alias("enqueue_failed"),
             # Spark aggregates numbers by hashing; to aggregate a text, it sorts all rows.
@@ -83,6 +88,7 @@ def _gather(records: Records, record: RunRecord) -> DataFrame:
         "event_id",
         "process_id",
         (F.col("process_id").isin(died) if died else F.lit(False)).alias("process_died"),
+        _is_unsent(record).alias("unsent"),
         "intended_ns",
         F.lit(None).cast("string").alias("held"),
     )
@@ -92,6 +98,24 @@ def _gather(records: Records, record: RunRecord) -> DataFrame:
     if records.left_over is not None:
         parts.append(records.left_over.withColumn("held", F.lit(_LEFT_OVER)))
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+
+
+def _is_unsent(record: RunRecord) -> Column:
+    """Whether an event is the work of a job whose worker was killed before it sent the completion, as a fault at that point has recorded."""
+    killed = [
+        {"process": process, "job_id": job_id}
+        for fault in record.faults
+        if fault.kind == CrashAtPoint.kind and fault.options.get("at") == CrashPoint.BEFORE_COMPLETION
+        for process, job_id in zip(fault.evidence.get(KILLED, ()), fault.evidence.get(JOBS, ()), strict=False)
+        if job_id is not None
+    ]
+    if not killed:
+        return F.lit(False)
+    is_one = F.exists(
+        constant(killed, "array<struct<process:string,job_id:long>>"),
+        lambda one: (one["process"] == F.col("process")) & (one["job_id"] == F.col("job_id")),
+    )
+    return is_event(Event.WORKED) & is_one
 
 
 def _find_name(process_id: Column, ids: Mapping[str, Column]) -> Column:

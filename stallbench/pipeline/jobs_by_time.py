@@ -79,7 +79,7 @@ def count_jobs(
         for what, found, t_ns in (("re_completed", again, "t_ns"), ("re_executed", repeated, "claimed_ns")):
             if found is not None:
                 happened = happened.unionByName(
-                    found.select(F.inline(F.array(_happened(what, _span(t_ns, moments), F.col(t_ns)))))
+                    found.select(F.inline(F.array(_happened(what, span_of(t_ns, moments), F.col(t_ns)))))
                 )
     counted = (
         happened.filter("number IS NOT NULL")
@@ -128,12 +128,12 @@ def _list_spans(moments: Sequence[int]) -> list[Column]:
     is_lost = (F.col("state") == "lost") & ~is_completed
     lost_ns = F.coalesce("first_claimed_ns", "enqueued_ns")
     return [
-        _happened("completed", F.when(is_completed, _span("first_completed_ns", moments)), F.col("first_completed_ns")),
-        _happened("lost", F.when(is_lost, _span("coalesce(first_claimed_ns, enqueued_ns)", moments)), lost_ns),
+        _happened("completed", F.when(is_completed, span_of("first_completed_ns", moments)), F.col("first_completed_ns")),
+        _happened("lost", F.when(is_lost, span_of("coalesce(first_claimed_ns, enqueued_ns)", moments)), lost_ns),
     ]
 
 
-def _span(t_ns: str, moments: Sequence[int]) -> Column:
+def span_of(t_ns: str, moments: Sequence[int]) -> Column:
     """The place of the last of ``moments`` that is not after ``t_ns``; null if all are, or if it is null. Each job is compared with few moments."""
 
     def search(first: int, end: int) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from stallbench.errors import BadInputError
 from stallbench.pipeline.call_errors import make_errors
 from stallbench.pipeline.claim_growth import count_parts, make_growth_metrics
-from stallbench.pipeline.conservation import count_fates, make_conservation, make_lost_metric, may_have_missed_enqueues
+from stallbench.pipeline.conservation import Unrecorded, count_fates, count_unrecorded, make_conservation, make_lost_metric
 from stallbench.pipeline.duplicates import (
     events_of_duplicates,
     find_executions,
@@ -54,6 +54,7 @@ from stallbench.pipeline.statement_costs import make_statements
 from stallbench.pipeline.statistics import summarize_events
 from stallbench.pipeline.stuck_clients import make_stuck_clients
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
+from stallbench.pipeline.unrecorded_enqueues import explain_unrecorded
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
 from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.pipeline.windows import make_windows
@@ -149,7 +150,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
         )
         metrics = [*_write_tables_of_jobs(writing, run), *_write_tables_of_some_runs(writing, run)]
         by_time = counting.result()
-        writing.collect("overdue", lambda: make_overdue(by_time, records.events, jobs, record, axis))
+        writing.collect("overdue", lambda: make_overdue(by_time, records.events, jobs, record, axis, run.preconditions))
         figures = _make_figures(run)
         windows = make_windows(figures, axis, records.first_ns)
         writing.put("windows", windows)
@@ -240,9 +241,10 @@ def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[Callable[[], 
     """Write the tables that every run has of its jobs; yields how to get their rows of ``phases``."""
 
     def conserve() -> pd.DataFrame:
-        may_miss = may_have_missed_enqueues(run.records, run.record)
+        fates = count_fates(run.jobs)
+        unrecorded = explain_unrecorded(run.jobs, run.records, run.record) if count_unrecorded(fates) else Unrecorded()
         refused = run.records.count_events(Event.REFUSED)
-        conservation = make_conservation(count_fates(run.jobs), may_miss_enqueues=may_miss, refused=refused)
+        conservation = make_conservation(fates, unrecorded=unrecorded, refused=refused)
         writing.put("conservation", conservation)
         return make_lost_metric(conservation)
 
@@ -261,7 +263,7 @@ def _write_tables_of_some_runs(writing: Writing, run: _Run) -> Iterator[Callable
     if executions is None:
         writing.put("duplicates")
     else:
-        writing.start("duplicates", lambda: make_duplicates(run.jobs, executions, run.record))
+        writing.start("duplicates", lambda: make_duplicates(run.jobs, executions, run.record, run.records.last_recorded_ns))
     writing.collect("waiting", lambda: () if preconditions is None else make_waiting(preconditions, events, run.jobs))
     if (window := run.record.queue.window) is None:
         writing.put("rounds")

@@ -7,7 +7,7 @@ that were enqueued in it. The slots also show in which of them no job was passed
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import itemgetter
 from typing import Any
@@ -22,46 +22,61 @@ from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.pipeline.frames import constant, make_rows
 from stallbench.pipeline.jobs_by_time import JobsByTime, is_due_first, slot_of
 from stallbench.pipeline.read import is_failed_enqueue
-from stallbench.pipeline.time_axis import TimeAxis
+from stallbench.pipeline.time_axis import PATIENCE_S, TimeAxis
 from stallbench.records.events import Event
+from stallbench.records.injections import InjectionRecord
 from stallbench.records.nanoseconds import NEVER_NS, NS_PER_S
 from stallbench.run.record import RunRecord
 
-PATIENCE_S = 1.0
-"""A job is passed over if a younger one was claimed this long before it. The queue also has this long to detect that a worker has died, or that
-a time has passed that it counts in whole seconds."""
 PASSED_OVER, LEFT_BEHIND, HELD_FOR_THE_DEAD = "passed_over", "left_behind", "held_for_the_dead"
 OFFERED_AGAIN, AVAILABLE_AGAIN, NOT_YET_DUE = "offered_again", "available_again", "not_yet_due"
 OUT_OF_ATTEMPTS = "out_of_attempts"
+NEVER_CLAIMED, LEFT_WHILE_IDLE, WAITED_WHILE_BUSY = "never_claimed", "left_while_idle", "waited_while_busy"
+IDLE_S = 3.0
+"""So long before the end of the load a job was ready and no other one that had waited so long was claimed, if its workers have starved it."""
+_POLLS = 3
+"""Or so many pauses of a worker that found no job, if these are longer."""
+_IDLE_SHARE = 0.5
+"""The workers of a library, whose empty claims are not recorded, are idle if their jobs took less than this share of the time."""
+_SLOT_NS = NS_PER_S // 10
 _PATIENCE_NS = int(PATIENCE_S * NS_PER_S)
 _ENDS = (Event.COMPLETED, Event.FAILED, Event.EXPIRED, Event.ERROR)
 _DEATHS = "process string, died_ns long"
 
 
 def make_overdue(
-    by_time: JobsByTime, events: DataFrame, jobs: DataFrame, record: RunRecord, axis: TimeAxis
+    by_time: JobsByTime,
+    events: DataFrame,
+    jobs: DataFrame,
+    record: RunRecord,
+    axis: TimeAxis,
+    preconditions: DataFrame | None = None,
 ) -> list[dict[str, Any]]:
     """Return ``kind, jobs, examples, longest_s``: a row for each kind that there is, with the `EXAMPLES` lowest ids.
 
     ``passed_over``: it had not been claimed yet, and younger ones were. ``longest_s``: from when it was due to its claim, or to the end of the
-    records. The other kinds are of jobs that a process had claimed when it died. ``offered_again``: it was claimed again; ``longest_s`` counts
-    from the death to that claim. ``available_again``: it was available at the end. ``left_behind``: so it was, but the queue offered younger ones
-    until the end. ``held_for_the_dead``: it was due again, and the final snapshot still has it as claimed. ``not_yet_due``: the same, but it was
-    due only after the end of the records. ``out_of_attempts``: the queue still held it, and it had used all its attempts.
-    ``longest_s`` of these counts from when the job was due again, or, if it was not, from the death.
+    records. ``never_claimed``: it was ready for `find_idle_s` before the load ended, and was not claimed although workers were idle then
+    (`_were_idle`); ``waited_while_busy``: the same, but they were not idle. A job that had to wait for something (``preconditions``) is neither. The
+    other kinds are of jobs that a process had claimed when it died. ``offered_again``: it was claimed again; ``longest_s`` counts from the death to
+    that claim. ``available_again``: it was available at the end. ``left_behind``: so it was, but the queue offered younger ones until the end.
+    ``left_while_idle``: so it was, and workers were idle as for ``never_claimed``. ``held_for_the_dead``: it was due again, and the final snapshot
+    still has it as claimed. ``not_yet_due``: the same, but it was due only after the end of the records. ``out_of_attempts``: the queue still held
+    it, and it had used all its attempts. ``longest_s`` of these counts from when the job was due again, or, if it was not, from the death.
     """
-    deaths = _find_deaths(jobs.sparkSession, record)
+    deaths, ready_by_ns = _find_deaths(jobs.sparkSession, record), _find_ready_by(record)
     younger_had_ns = _first_claims_of_the_younger(by_time)
     parts = []
     passed_ns = younger_had_ns(by_time.turn.index)
     passed_ns = passed_ns[(passed_ns + _PATIENCE_NS <= by_time.turn).fillna(value=False)]
     if len(passed_ns):
-        parts.append(_judge(_due_first(jobs), passed_ns, axis))
+        parts.append(_judge(_due_first(jobs), passed_ns, axis, None))
     if deaths is not None and (again := _due_again(events, jobs, deaths, record)) is not None:
         slots = again.select(slot_of(F.col("due_ns")).alias("slot")).distinct().toPandas()["slot"]
-        parts.append(_judge(again, younger_had_ns(pd.Index(slots)), axis))
+        parts.append(_judge(again, younger_had_ns(pd.Index(slots)), axis, ready_by_ns))
     if deaths is not None and record.queue.may_re_execute:
         parts.append(_offered_again(events, deaths))
+    if ready_by_ns is not None and _have_waited(by_time, axis, ready_by_ns):
+        parts.append(_never_claimed(jobs, preconditions, axis, ready_by_ns))
     if not parts:
         return []
     found = (
@@ -74,7 +89,89 @@ def make_overdue(
             F.max("waited_s").alias("longest_s"),
         )
     )
-    return [row.asDict() for row in found.collect()]
+    rows = {row["kind"]: row.asDict() for row in found.collect()}
+    if (
+        ready_by_ns is not None
+        and rows.keys() & {NEVER_CLAIMED, LEFT_WHILE_IDLE}
+        and not _were_idle(events, jobs, record, ready_by_ns)
+    ):
+        _rename(rows, NEVER_CLAIMED, WAITED_WHILE_BUSY)
+        _rename(rows, LEFT_WHILE_IDLE, AVAILABLE_AGAIN)
+    return list(rows.values())
+
+
+def find_idle_s(record: RunRecord) -> float:
+    """Return for how long a job must have been ready at the end of the load to show that idle workers do not claim it."""
+    workers, library = record.scenario.workers, record.queue.library
+    polls_s = [workers.poll_s, workers.max_poll_s or 0.0]
+    if library is not None:
+        polls_s = [float(value) for name in ("poll_interval",) if isinstance(value := library.settings.get(name), int | float)]
+    return max(IDLE_S, _POLLS * max(polls_s, default=0.0), workers.work_s)
+
+
+def _find_ready_by(record: RunRecord) -> int | None:
+    """Return until when a job must have been ready to be judged at the end of the load; none if that end was not recorded, or if a fault or longrunner was
+    active after that, which may be why it was not claimed.
+    """
+    phases = record.started_phases
+    if not phases or phases[-1].end_ns is None:
+        return None
+    ready_by_ns = phases[-1].end_ns - int(find_idle_s(record) * NS_PER_S)
+    active = _list_in_order([*record.faults, *record.longrunners])
+    return None if any(one["begin_ns"] < phases[-1].end_ns and one["end_ns"] > ready_by_ns for one in active) else ready_by_ns
+
+
+def _have_waited(by_time: JobsByTime, axis: TimeAxis, ready_by_ns: int) -> bool:
+    """Whether a job that was enqueued by then may never have been claimed, as far as the slots show it: most runs have none, and need no query."""
+    early = by_time.turn[by_time.turn.index <= ready_by_ns // _SLOT_NS]
+    return bool((early >= axis.last_ns).any())
+
+
+def _never_claimed(jobs: DataFrame, preconditions: DataFrame | None, axis: TimeAxis, ready_by_ns: int) -> DataFrame:
+    """Return ``job_id, kind, waited_s`` of the jobs that had been ready by then and were never claimed."""
+    waiting = jobs.filter(is_due_first() & F.col("first_claimed_ns").isNull() & (F.col("enqueued_ns") <= ready_by_ns))
+    if preconditions is not None:
+        waiting = waiting.join(preconditions.filter("kind IN ('fifo', 'due', 'after')").select("job_id"), "job_id", "left_anti")
+    return waiting.select(
+        "job_id",
+        F.lit(NEVER_CLAIMED).alias("kind"),
+        ((F.lit(axis.last_ns) - F.col("enqueued_ns")) / NS_PER_S).alias("waited_s"),
+    )
+
+
+def _were_idle(events: DataFrame, jobs: DataFrame, record: RunRecord, ready_by_ns: int) -> bool:
+    """Whether workers were idle from then to the end of the load: none claimed a job that had waited so long, so that they did not work a backlog off,
+    and one of them asked for a job and was given none. Of a library that is not recorded: instead, its jobs took less than `_IDLE_SHARE` of the time.
+    """
+    idle_s = find_idle_s(record)
+    end_ns = ready_by_ns + int(idle_s * NS_PER_S)
+    is_late = (F.col("t_ns") > ready_by_ns) & (F.col("t_ns") <= end_ns)
+    late = events.filter(is_late & F.col("event").isin(Event.EMPTY, Event.WORKED)).groupBy("event").count().collect()
+    counted = {row["event"]: row["count"] for row in late}
+    workers = record.scenario.workers
+    if record.queue.library is None:
+        is_idle = counted.get(Event.EMPTY, 0) > 0
+    else:
+        is_idle = counted.get(Event.WORKED, 0) * workers.work_s < _IDLE_SHARE * workers.count * idle_s
+    if not is_idle:
+        return False
+    waited_ns = F.col("first_claimed_ns") - F.col("enqueued_ns")
+    of_the_old = (F.col("first_claimed_ns") > ready_by_ns) & (waited_ns >= int(idle_s * NS_PER_S))
+    return jobs.filter(of_the_old).isEmpty()
+
+
+def _rename(rows: dict[str, dict[str, Any]], kind: str, other: str) -> None:
+    """Count the jobs of one kind as jobs of another."""
+    row = rows.pop(kind, None)
+    if row is None:
+        return
+    known = rows.get(other, {"jobs": 0, "examples": [], "longest_s": 0.0})
+    rows[other] = {
+        "kind": other,
+        "jobs": known["jobs"] + row["jobs"],
+        "examples": sorted([*known["examples"], *row["examples"]])[:EXAMPLES],
+        "longest_s": max(known["longest_s"], row["longest_s"]),
+    }
 
 
 def _first_claims_of_the_younger(by_time: JobsByTime) -> Callable[[pd.Index[int]], pd.Series[int]]:
@@ -91,13 +188,13 @@ def _first_claims_of_the_younger(by_time: JobsByTime) -> Callable[[pd.Index[int]
     return find
 
 
-def _judge(due: DataFrame, younger_had_ns: pd.Series[int], axis: TimeAxis) -> DataFrame:
+def _judge(due: DataFrame, younger_had_ns: pd.Series[int], axis: TimeAxis, ready_by_ns: int | None) -> DataFrame:
     """Return ``job_id, kind, waited_s`` of the jobs that were due in the slots of ``younger_had_ns``."""
     table = pa.table({"slot": pa.array(younger_had_ns.index, pa.int64()), "younger_had_ns": pa.array(younger_had_ns, pa.int64())})
     return (
         due.withColumn("slot", slot_of(F.col("due_ns")))
         .join(F.broadcast(due.sparkSession.createDataFrame(table)), "slot")
-        .select("job_id", _kind(axis.last_ns).alias("kind"), (_waited_ns(axis.last_ns) / NS_PER_S).alias("waited_s"))
+        .select("job_id", _kind(axis.last_ns, ready_by_ns).alias("kind"), (_waited_ns(axis.last_ns) / NS_PER_S).alias("waited_s"))
     )
 
 
@@ -208,13 +305,25 @@ def _offered_again(events: DataFrame, deaths: DataFrame) -> DataFrame:
     )
 
 
+def find_end_of_faults(t_ns: int, record: RunRecord) -> int:
+    """Return when no fault was active any more at ``t_ns`` or later, of faults that follow one another without a gap."""
+    for fault in _list_in_order(record.faults):
+        if fault["begin_ns"] <= t_ns < fault["end_ns"]:
+            t_ns = fault["end_ns"]
+    return t_ns
+
+
+def _list_in_order(injections: Sequence[InjectionRecord]) -> list[dict[str, int]]:
+    begun = [(one.start_ns, one.verified_gone_ns or one.end_ns) for one in injections if one.start_ns is not None]
+    return [{"begin_ns": begin_ns, "end_ns": end_ns or NEVER_NS} for begin_ns, end_ns in sorted(begun, key=itemgetter(0))]
+
+
 def _after_faults(due_ns: Column, record: RunRecord) -> Column:
-    """Return when no fault was active any more at ``due_ns`` or later, of faults that follow one another without a gap.
+    """Return the same as `find_end_of_faults` in Spark.
 
     The faults are one array that is gone through once: an expression for each fault would contain the previous one three times.
     """
-    begun = [(fault.start_ns, fault.verified_gone_ns or fault.end_ns) for fault in record.faults if fault.start_ns is not None]
-    in_order = [{"begin_ns": begin_ns, "end_ns": end_ns or NEVER_NS} for begin_ns, end_ns in sorted(begun, key=itemgetter(0))]
+    in_order = _list_in_order(record.faults)
     if not in_order:
         return due_ns
     return F.aggregate(
@@ -234,7 +343,7 @@ def _find_deaths(spark: SparkSession, record: RunRecord) -> DataFrame | None:
     return make_rows(spark, rows, _DEATHS) if rows else None
 
 
-def _kind(last_ns: int) -> Column:
+def _kind(last_ns: int, ready_by_ns: int | None) -> Column:
     is_again = F.col("died_ns").isNotNull()
     held = is_again & F.col("is_claimed")
     end_ns = F.least("claim_began_ns", F.lit(last_ns))
@@ -243,6 +352,7 @@ def _kind(last_ns: int) -> Column:
         F.when(~F.col("has_attempts"), OUT_OF_ATTEMPTS)
         .when(held, F.when(F.col("due_ns") < last_ns, HELD_FOR_THE_DEAD).otherwise(NOT_YET_DUE))
         .when(passed_over, F.when(is_again, LEFT_BEHIND).otherwise(PASSED_OVER))
+        .when(is_again & (F.col("due_ns") <= F.lit(ready_by_ns).cast("long")), LEFT_WHILE_IDLE)
         .when(is_again, AVAILABLE_AGAIN)
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,7 +30,7 @@ from stallbench.records.layouts import (
 from stallbench.records.sealing import MANIFEST, SEALED, RecordFile, SealedRecords, seal, sealed_file
 
 _COLUMNS = {
-    EVENTS: "t_ns long, process string, event string, job_id long, intended_ns long, duration_ns long, detail string,"
+    EVENTS: "t_ns long, process string, event string, job_id long, attempt long, intended_ns long, duration_ns long, detail string,"
     "process_id long, event_id int",
     SAMPLES: "t_ns long, source string, subject string, metric string, value string, number double",
     FINAL_SNAPSHOT: "job_id long, held string",
@@ -47,7 +48,7 @@ class Records:
     """Everything that a run has recorded."""
 
     events: DataFrame
-    """``t_ns, process, event, job_id, intended_ns, duration_ns, detail``; meanings in `stallbench.records.events`.
+    """``t_ns, process, event, job_id, attempt, intended_ns, duration_ns, detail``; meanings in `stallbench.records.events`.
 
     ``process_id`` and ``event_id`` stand for the names, in queries that compare each of them: see `process_ids`, `is_event`."""
     samples: DataFrame
@@ -82,6 +83,12 @@ class Records:
     def last_ns(self) -> int | None:
         """Time of the last record."""
         return max((file.last_ns for file in self.files if file.last_ns is not None), default=None)
+
+    @property
+    def last_recorded_ns(self) -> Mapping[str, int]:
+        """Time of the last event of each process that has recorded one."""
+        logs = [file for file in self.files if file.kind == EVENTS.kind]
+        return {PurePosixPath(file.name).stem: file.last_ns for file in logs if file.last_ns is not None}
 
     @property
     def snapshot_jobs(self) -> int:

@@ -37,7 +37,10 @@ TABLES = {
     "windows": _list_window_columns(),
     "phases": "phase string, measure string, statistic string, value double, count long",
     "conservation": "state string, jobs long, examples array<long>",
-    "duplicates": ("job_id long, executions long, completions long, processes string, excused boolean, reason string"),
+    "duplicates": (
+        "job_id long, executions long, completions long, processes string, excused boolean, reason string, attempts string, "
+        "attempts_ascend boolean"
+    ),
     "order": "diff long, claims long",
     "overdue": "kind string, jobs long, examples array<long>, longest_s double",
     "rounds": "round long, jobs long",

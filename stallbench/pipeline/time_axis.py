@@ -17,6 +17,9 @@ from stallbench.run.record import RunRecord
 
 _Moments = TypeVar("_Moments", Column, "pd.Series[Any]")
 """Moments in Spark or in pandas."""
+PATIENCE_S = 1.0
+"""A job is passed over if a younger one was claimed this long before it. The queue also has this long to detect that a worker has died, or that
+a time has passed that it counts in whole seconds."""
 FIRST_INTERVAL = 1 << 30
 """Scopes from here on are intervals, those below are seconds: grouping by one number is quicker than by a number and a text."""
 

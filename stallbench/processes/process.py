@@ -256,6 +256,7 @@ class Process:
             intended=self.intended,
             exit_code=self.exit_code,
             orderly_exit_codes=self._orderly_exit_codes,
+            outlived_s=self._outlived_s,
         )
 
     def _read_messages(self) -> None:

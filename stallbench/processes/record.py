@@ -35,6 +35,8 @@ class ProcessRecord(BaseModel):
     exit_code: int | None = None
     """None while it runs; negative for the signal that ended it."""
     orderly_exit_codes: tuple[int, ...] = (0,)
+    outlived_s: float | None = None
+    """How long it was waited for after it was asked to stop, before it was killed because it had not; none if it was not."""
     external: bool = False
     host: str | None = None
     """Only of an external process, as are the fields below."""

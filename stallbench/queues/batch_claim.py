@@ -58,6 +58,7 @@ class BatchClaim(PostgresQueue[BatchClaimOptions]):
     promise = Promise.AT_LEAST_ONCE
     ordered = False
     claims_survive_connection = True
+    claims_in_batches = True
     needs_scheduler = True
     tables = ("batch_claim_jobs",)
     indexes = ("batch_claim_jobs_pkey", "batch_claim_jobs_ready", "batch_claim_jobs_claimed")

@@ -52,6 +52,7 @@ class InsertOnlyLog(PostgresQueue[InsertOnlyLogOptions]):
     promise = Promise.AT_LEAST_ONCE
     ordered = True
     puts_off_failed = False
+    claims_in_batches = True
     needs_scheduler = True
     tables = ("log_entries", "log_ranges", "log_positions")
     indexes = ("log_entries_pkey", "log_ranges_pkey", "log_positions_pkey")

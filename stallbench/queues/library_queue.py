@@ -183,9 +183,12 @@ class LibraryQueue(LibraryRows, Queue[QueueOptions], HasSecondQueue):
         for row in self._query("snapshot"):
             try:
                 number, is_claimed = row
-                yield int(number), bool(is_claimed)
+                job = int(number)
             except (TypeError, ValueError):
                 raise self._unexpected("snapshot", row) from None
+            if is_claimed not in (True, False):  # a text like 'f' would be true
+                raise self._unexpected("snapshot", row)
+            yield job, bool(is_claimed)
 
     @property
     def _driver(self) -> Any:

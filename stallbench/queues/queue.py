@@ -147,6 +147,8 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether jobs of one priority are claimed in the order of their enqueueing (up to concurrency)."""
     claims_survive_connection: ClassVar[bool] = False
     """Whether a claim survives the end of its worker's connection and only expires; else the job is free again at once."""
+    claims_in_batches: ClassVar[bool] = False
+    """Whether `claim` takes several jobs from the server and returns them one by one, so that a claim may be older than its record."""
     rescues_jobs: ClassVar[bool] = True
     """Whether the job of a dead worker is ever given to another one. If not, it is lost, although the store may still have its record."""
     puts_off_failed: ClassVar[bool] = True

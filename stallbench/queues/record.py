@@ -41,6 +41,9 @@ class QueueRecord(_Part):
     claims_survive_connection: bool | None = Field(
         default=None, description="whether a claim continues after its worker's connection has ended; none if unknown"
     )
+    claims_in_batches: bool = Field(
+        default=False, description="whether a worker claims several jobs at once and is given them one by one"
+    )
     expiry_s: float | None = Field(default=None, description="time after which a claim expires; none if it does not")
     attempt_limit: int | None = Field(
         default=None, description="number of attempts after which a job is no longer offered; none if there is no limit"

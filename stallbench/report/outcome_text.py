@@ -175,7 +175,7 @@ def _describe_recovery(recovery: Recovery) -> str:
 
 
 def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
-    """Return sentences on lost, repeated and stranded jobs."""
+    """Return sentences on lost, repeated, stranded and starved jobs."""
     parts = []
     if safety.lost.count:
         parts.append(f"{describe_jobs(safety.lost)} lost.")
@@ -183,6 +183,8 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
         parts.append(f"{describe_jobs(safety.repeated)} executed again with no failure that explains it.")
     if safety.stranded.count:
         parts.append(f"{describe_jobs(safety.stranded)} stranded with a worker that had died.")
+    if safety.starved.count:
+        parts.append(f"{describe_jobs(safety.starved)} never claimed although workers were idle.")
     if not parts and not safety.unknown:
         parts.append("Nothing lost, nothing repeated." if not safety.re_executed else "Nothing lost.")
     elif not safety.lost.count and "lost" not in safety.unknown:

@@ -128,6 +128,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         ordered=queue.ordered and not getattr(options, SECOND_QUEUE, False),  # then there is an order within each queue only
         rescues_jobs=queue.rescues_jobs_by(options),
         claims_survive_connection=queue.claims_survive_connection,
+        claims_in_batches=queue.claims_in_batches,
         expiry_s=expiry_s,
         attempt_limit=options.value_of(OptionRole.ATTEMPT_LIMIT),
         window=options.value_of(OptionRole.WINDOW),

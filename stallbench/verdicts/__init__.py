@@ -32,7 +32,7 @@ def judge(tables: RunTables) -> Verdict:
         if tables.record.is_observation and not check.judges_observations:
             continue
         try:
-            findings += check().judge(tables)
+            findings += check().judge(tables) or [check().unknown(check.name, "the check found nothing to say")]
         except Exception as error:  # noqa: BLE001 - an exception makes this check unknown, and the others still run
             findings.append(check().unknown(check.name, f"the check raised {type(error).__name__}: {error}"))
     outcome, no_outcome = _find_outcome(tables)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from stallbench.queues import Promise
+from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
+from stallbench.verdicts.order import count_held
 
 _SUBJECT = "every job is accounted for"
 _IDS_IN_REASON = 5
@@ -29,6 +32,8 @@ _OTHER_STATES = {
 class Conservation(Check):
     """Fails if a job is lost, stays in the queue after its completion, or was never enqueued. Unknown if the state of a job is unknown.
 
+    A queue that promises at-most-once may lose the job of a worker that died: as many jobs as these workers had, of which nothing else is known.
+
     If the scenario has an expectation on ``lost`` with an upper bound, that expectation judges the losses, and this check only reports them.
     An expectation with only a lower bound does not replace the check: it would hold if every job were lost. So does a requirement that nothing be lost,
     for all but unexpected jobs.
@@ -43,11 +48,15 @@ class Conservation(Check):
         if run["conservation"].empty:
             return [self.unknown(_SUBJECT, "no job was recorded, so none can be accounted for")]
         loss_is_expected = any(one.limits("lost.count") for one in run.record.scenario.expect)
+        may_lose = count_allowed_losses(run.record)
+        loss_is_allowed = loss_is_expected or run.state_count("lost") <= may_lose
         wrong = [state for state in _WRONG_STATES if run.state_count(state)]
-        failing = [state for state in wrong if not (state == "lost" and loss_is_expected)]
+        failing = [state for state in wrong if not (state == "lost" and loss_is_allowed)]
         if "lost" in run.record.scenario.required and "unexpected" not in wrong:
             return [self.not_applicable(_SUBJECT, f"judged as required; {_describe(run, wrong)}")]
-        tolerated = "lost as an expectation allows, " if loss_is_expected else "0 lost, "
+        tolerated = f"at most {may_lose:,} lost with workers that died, as at-most-once allows, " if may_lose else "0 lost, "
+        if loss_is_expected:
+            tolerated = "lost as an expectation allows, "
         return [
             self.finding(
                 "fail" if failing else "unknown" if run.state_count("unknown") else "pass",
@@ -58,6 +67,14 @@ class Conservation(Check):
                 examples=tuple(job for state in (*wrong, "unknown") for job in run.state_examples(state)),
             )
         ]
+
+
+def count_allowed_losses(record: RunRecord) -> int:
+    """Return how many jobs may be lost with workers that died: none of a queue that promises at-least-once."""
+    if record.queue.promise is not Promise.AT_MOST_ONCE:
+        return 0
+    died = sum(process.name in record.dead_workers for process in record.processes_of("worker"))
+    return died * count_held(record)
 
 
 def _describe(run: RunTables, wrong: list[str]) -> str:

@@ -40,7 +40,7 @@ def count_repeated(run: RunTables) -> Repeated:
 
 class Duplicates(Check):
     """Compares re-executions with the queue's promise. At-least-once allows one only after an attempt that failed, expired or ended in an error, or
-    whose worker died.
+    whose worker died; and no sooner: a claim does not expire before the time that the queue declares.
 
     If the scenario has an expectation on ``re_completed.count`` of the whole run with an upper bound, that expectation judges second completions. A
     requirement that nothing be repeated judges all of them.
@@ -70,7 +70,7 @@ class Duplicates(Check):
                 _describe(repeated)
                 + (f", {unexplained:,} of them without a reason that the promise allows" if repeated.jobs else ""),
                 expected="0 without a reason that the promise allows",
-                examples=tuple(f"{describe_job(row['job_id'])} ({row['processes']})" for row in examples),
+                examples=tuple(f"{describe_job(row['job_id'])} ({row['reason']})" for row in examples),
             )
         ]
 

@@ -9,11 +9,12 @@ from stallbench.pipeline.overdue import (
     AVAILABLE_AGAIN,
     HELD_FOR_THE_DEAD,
     LEFT_BEHIND,
+    LEFT_WHILE_IDLE,
     NOT_YET_DUE,
     OFFERED_AGAIN,
     OUT_OF_ATTEMPTS,
-    PATIENCE_S,
 )
+from stallbench.pipeline.time_axis import PATIENCE_S
 from stallbench.queues.record import QueueRecord
 from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord
@@ -24,6 +25,7 @@ _SUBJECT = "jobs of dead workers are offered again"
 _EXPECTED = f"within {PATIENCE_S:g} s after the worker's end or the claim's expiry; time during faults does not count"
 _WORDS = {
     HELD_FOR_THE_DEAD: "were still claimed by a worker that had died",
+    LEFT_WHILE_IDLE: "of a worker that had died were not offered again, although workers were idle",
     LEFT_BEHIND: "of a worker that had died were not offered again, although younger jobs were claimed",
 }
 
@@ -31,10 +33,10 @@ _WORDS = {
 class LeftBehind(Check):
     """A queue that promises at-least-once releases a claim when its worker's connection ends or the claim expires.
 
-    A job that is still claimed fails any queue. A job that is available while younger jobs are claimed fails only a queue that promises
-    order. A job that is still claimed because its claim expires only after the end of the run is unknown: the run did not show whether the queue
-    would have offered it again. The check does not apply if no worker died, or if the queue does not declare that it rescues jobs. If such a job is
-    lost, the check `conservation` fails.
+    A job that is still claimed fails any queue, and so does one that is available while workers are idle. A job that is available while younger jobs
+    are claimed fails only a queue that promises order. A job that is still claimed because its claim expires only after the end of the run is
+    unknown: the run did not show whether the queue would have offered it again. The check does not apply if no worker died, or if the queue does not
+    declare that it rescues jobs. If such a job is lost, the check `conservation` fails.
     """
 
     name = "left behind"
@@ -46,7 +48,7 @@ class LeftBehind(Check):
         if "stranded" in run.record.scenario.required:
             return [self.not_applicable(_SUBJECT, "judged as required")]
         rows = {row["kind"]: row for row in run["overdue"].to_dict("records")}
-        wrong = [HELD_FOR_THE_DEAD, *([LEFT_BEHIND] if run.record.queue.ordered else [])]
+        wrong = [HELD_FOR_THE_DEAD, LEFT_WHILE_IDLE, *([LEFT_BEHIND] if run.record.queue.ordered else [])]
         if failing := [row for kind in wrong if (row := rows.get(kind))]:
             return [self._found("fail", "; ".join(describe_overdue(row, _WORDS[row["kind"]]) for row in failing), failing)]
         if pending := rows.get(NOT_YET_DUE):

@@ -27,7 +27,9 @@ class LocustAgrees(Check):
         return [
             *(self.unknown(f"{_SUBJECT}, {name}", f"{name}: Locust did not record whether its test passed") for name in silent),
             *(
-                self.finding(
+                self.unknown(f"{_SUBJECT}, {name}", f"{name}: Locust made no request")
+                if not test["requests"]
+                else self.finding(
                     test["result"],
                     f"{_SUBJECT}, {name}",
                     f"{name}: {'; '.join(test['reasons']) or 'all bounds of Locust hold'}",

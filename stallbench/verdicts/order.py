@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from stallbench.pipeline.overdue import PASSED_OVER, PATIENCE_S
+from stallbench.pipeline.overdue import PASSED_OVER
+from stallbench.pipeline.time_axis import PATIENCE_S
 from stallbench.records.injections import LOCKED_JOBS, PAUSED
 from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord
@@ -72,7 +73,7 @@ def _count_excused(run: RunTables) -> int:
     """Count how many claims may have been made without a record, and how many jobs a fault kept from being claimed."""
     errors = run["errors"]
     failed = errors[(errors["event"] == "error") & (errors["operation"] == "claim")]
-    held = len(run.record.processes_of("worker")) + _count_stopped(run.record) * (_count_held(run.record) - 1)
+    held = len(run.record.processes_of("worker")) + _count_stopped(run.record) * (count_held(run.record) - 1)
     locked = sum(int(fault.evidence.get(LOCKED_JOBS, 0)) for fault in run.record.faults)
     return held + locked + int(failed["count"].sum())
 
@@ -84,7 +85,7 @@ def _count_stopped(record: RunRecord) -> int:
     return len(record.dead_workers) + len(paused)
 
 
-def _count_held(record: RunRecord) -> int:
+def count_held(record: RunRecord) -> int:
     """Return how many jobs a worker process may hold at once."""
     settings = record.queue.library.settings if record.queue.library else {}
     return max((int(value) for name in _HELD if not isinstance(value := settings.get(name, 1), str)), default=1)

@@ -121,6 +121,8 @@ class Safety:
     """The longest time from the death to that claim; none if there was none."""
     stranded: Jobs
     """Of workers that had died: not offered again when the queue should have done it."""
+    starved: Jobs = Jobs()
+    """Ready and never claimed, although workers were idle."""
     awaiting: Jobs
     """Of workers that had died: to be offered again only after the end of the run, as the queue declares. So this was not seen."""
     rescue_s: float | None
@@ -132,8 +134,8 @@ class Safety:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a job is known to be lost, repeated or stranded."""
-        return bool(self.lost.count or self.repeated.count or self.stranded.count)
+        """Whether a job is known to be lost, repeated, stranded or starved."""
+        return bool(self.lost.count or self.repeated.count or self.stranded.count or self.starved.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,13 +351,20 @@ def _find_first_normal(is_normal: pd.Series) -> float | None:
 
 def _find_safety(run: RunTables) -> Safety:
     # With it comes Spark, which a run does not need before it is judged.
-    from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, NOT_YET_DUE, OFFERED_AGAIN, OUT_OF_ATTEMPTS
+    from stallbench.pipeline.overdue import (
+        HELD_FOR_THE_DEAD,
+        LEFT_BEHIND,
+        LEFT_WHILE_IDLE,
+        NEVER_CLAIMED,
+        NOT_YET_DUE,
+        OFFERED_AGAIN,
+        OUT_OF_ATTEMPTS,
+    )
 
     record = run.record
     overdue: Mapping[str, Mapping[Any, Any]] = {row["kind"]: row for row in run["overdue"].to_dict("records")}
-    stranded = _add_up(
-        [overdue[kind] for kind in (HELD_FOR_THE_DEAD, *([LEFT_BEHIND] if record.queue.ordered else [])) if kind in overdue]
-    )
+    left = (HELD_FOR_THE_DEAD, LEFT_WHILE_IDLE, *([LEFT_BEHIND] if record.queue.ordered else []))
+    stranded = _add_up([overdue[kind] for kind in left if kind in overdue])
     awaiting = _add_up([overdue[NOT_YET_DUE]] if NOT_YET_DUE in overdue else [])
     unexcused = ~field("excused")
     repeated = sum(batch.num_rows for batch in run.batches("duplicates", ["job_id"], unexcused))
@@ -375,6 +384,7 @@ def _find_safety(run: RunTables) -> Safety:
         rescued=int(overdue[OFFERED_AGAIN]["jobs"]) if OFFERED_AGAIN in overdue else 0,
         rescued_within_s=float(overdue[OFFERED_AGAIN]["longest_s"]) if OFFERED_AGAIN in overdue else None,
         stranded=stranded,
+        starved=_add_up([overdue[NEVER_CLAIMED]] if NEVER_CLAIMED in overdue else []),
         awaiting=awaiting,
         rescue_s=record.queue.rescue_s,
         given_up=int(overdue[OUT_OF_ATTEMPTS]["jobs"]) if OUT_OF_ATTEMPTS in overdue else 0,

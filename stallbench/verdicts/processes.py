@@ -13,28 +13,39 @@ _NOT_JUDGED = ("longrunner", "observer")
 """Longrunners are judged as injections; observers take no part in the run."""
 OF_THE_QUEUE = ("worker", "scheduler")
 """Roles whose processes the outcome has."""
+_OF_THE_LOAD = ("producer", *OF_THE_QUEUE)
 
 
 class ProcessEnds(Check):
-    """Fails if a process exited unexpectedly."""
+    """Fails if a process exited unexpectedly, or if one of the load had to be killed because it did not stop when it was asked to, although no job took
+    so long.
+    """
 
     name = "processes"
     position = 8
 
     def judge(self, run: RunTables) -> list[Finding]:
-        """Return one finding; a requirement judges whether workers and schedulers that exited came back."""
-        exited = [
-            process
-            for process in run.record.processes
-            if process.role not in _NOT_JUDGED and exited_unexpectedly(process, run.record)
+        """Return one finding; unknown if no process of the load was recorded. A requirement judges whether workers and schedulers that exited came back."""
+        record = run.record
+        judged = [process for process in record.processes if process.role not in _NOT_JUDGED]
+        if not any(process.role in _OF_THE_LOAD for process in judged):
+            return [self.unknown(_SUBJECT, "no producer, worker or scheduler was recorded")]
+        exited = [process for process in judged if exited_unexpectedly(process, record)]
+        described = ", ".join(f"{each.name} ({_describe_end(each.exit_code)})" for each in exited)
+        longest_s = max([record.scenario.workers.work_s, *(fault.longest_job_s or 0.0 for fault in record.faults)])
+        killed = [
+            f"{each.name} (within {each.outlived_s:g} s)"
+            for each in judged
+            if each.role in _OF_THE_LOAD and each.outlived_s is not None and each.outlived_s > longest_s
         ]
-        described = ", ".join(f"{process.name} ({_describe_end(process.exit_code)})" for process in exited)
-        is_required = "workers" in run.record.scenario.required
-        if exited and is_required and all(process.role in OF_THE_QUEUE for process in exited):
+        is_required = "workers" in record.scenario.required
+        if exited and not killed and is_required and all(process.role in OF_THE_QUEUE for process in exited):
             return [self.not_applicable(_SUBJECT, f"judged as required; exited unexpectedly: {described}")]
-        if exited:
-            return [self.finding("fail", _SUBJECT, f"exited unexpectedly: {described}")]
-        return [self.finding("pass", _SUBJECT, "every process ended as intended")]
+        wrong = [
+            *([f"exited unexpectedly: {described}"] if exited else []),
+            *([f"did not stop when asked to, and were killed: {', '.join(killed)}"] if killed else []),
+        ]
+        return [self.finding("fail" if wrong else "pass", _SUBJECT, "; ".join(wrong) or "every process ended as intended")]
 
 
 def exited_unexpectedly(process: ProcessRecord, record: RunRecord) -> bool:

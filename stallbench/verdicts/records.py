@@ -11,13 +11,15 @@ from stallbench.engines.collectors.own_cost import NAME as OWN_COST
 from stallbench.records.reading import read_sample_frame
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
+from stallbench.verdicts.slow_statements import read_statements
 
 _SUBJECT = "records are complete"
 _COLLECTORS = "collectors"
 
 
 class RecordsWhole(Check):
-    """Fails on torn lines; unknown if a process that started and that no fault killed recorded nothing, or if most samples of a collector failed.
+    """Fails on torn lines; unknown if a process that started and that no fault killed recorded nothing, if most samples of a collector failed, or if the
+    queue's `claim_pattern` finds no statement.
 
     One torn line is allowed: the last line of a file whose process was killed.
     """
@@ -39,13 +41,15 @@ class RecordsWhole(Check):
         ]
         silent = [name for name in wanted if name not in recorded]
         unsampled, failing = _find_unsampled(run)
+        events = sum(file["lines"] - file["torn_lines"] for file in files)
         problems = [
+            *([] if events else ["nothing was recorded"]),
             *(f"{lines} torn lines in {name}" for name, lines in torn),
             *([f"no events of {', '.join(silent)}"] if silent else []),
             *([f"no samples of the collectors {', '.join(unsampled)}"] if unsampled else []),
             *(f"{failed} of {taken} samples of the collector {name} failed" for name, (taken, failed) in failing.items()),
+            *_find_unmatched_pattern(run),
         ]
-        events = sum(file["lines"] - file["torn_lines"] for file in files)
         whole = f"{events:,} records, none torn" + (f" except the last ones of {cut_off} killed processes" if cut_off else "")
         return [
             self.finding(
@@ -55,6 +59,16 @@ class RecordsWhole(Check):
                 expected="no torn line, except the last one of a killed process",
             )
         ]
+
+
+def _find_unmatched_pattern(run: RunTables) -> list[str]:
+    """Return that the pattern by which the claim statement is to be found matches none that the server counted, although jobs were claimed."""
+    statements, pattern = read_statements(run), run.record.queue.claim_pattern
+    if not pattern or not statements or not run.count_events("claimed") or any(each.is_claim for each in statements.values()):
+        return []
+    return [
+        f"the claim_pattern of the queue, {pattern}, matches none of the {len(statements)} statements that the server counted"
+    ]
 
 
 def _count_unexplained(file: Mapping[Any, Any], record: RunRecord) -> int:

@@ -33,7 +33,8 @@ class ScheduleKept(Check):
         # Not `RunRecord.measured_phases`: the load of a phase that never began is unknown, and must not be missing from the findings, unless the run
         # was to end before it.
         phases = run.record.started_phases if run.record.ended_early else run.record.phases
-        return [self._judge_phase(run, phase) for phase in phases if phase.measured]
+        found = [self._judge_phase(run, phase) for phase in phases if phase.measured]
+        return found or [self.not_applicable("load", "no phase is measured")]
 
     def _judge_phase(self, run: RunTables, phase: PhaseRecord) -> Finding:
         name = phase.name

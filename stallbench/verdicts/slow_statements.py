@@ -51,7 +51,7 @@ class _Slowdown:
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class Statement:
     """A statement as the collectors recorded it."""
 
     text: str
@@ -66,7 +66,7 @@ def describe_slow_statement(run: RunTables) -> str:
     slowest = _find_slowest(run)
     if slowest is None:
         return ""
-    statement = _read_statements(run).get(slowest.statement, _Statement(f"statement {slowest.statement}", is_claim=False))
+    statement = read_statements(run).get(slowest.statement, Statement(f"statement {slowest.statement}", is_claim=False))
     text = statement.text
     shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS].rstrip()} …"
     subject = "The claim statement" if statement.is_claim else "A statement"
@@ -104,7 +104,7 @@ def _find_slowest(run: RunTables) -> _Slowdown | None:
     )
 
 
-def _read_statements(run: RunTables) -> dict[str, _Statement]:
+def read_statements(run: RunTables) -> dict[str, Statement]:
     """Return what the collectors recorded of each statement, by its id."""
     path = run.folder / STATEMENTS_FILE
     if not path.exists():
@@ -113,7 +113,7 @@ def _read_statements(run: RunTables) -> dict[str, _Statement]:
     for line in path.read_text(errors="replace").splitlines():
         try:
             content = json.loads(line)
-            found = _Statement(str(content["text"]), bool(content["is_claim"]))
+            found = Statement(str(content["text"]), bool(content["is_claim"]))
             statements[str(content["statement"])] = found
         except (
             ValueError,

@@ -34,6 +34,9 @@ _OPTIONS = {
     (Laravel, "deadlocks"): ("queue.hint=queue_index",),
     (StatusColumn, "crash_in_work"): ("queue.expire_after=5",),
     (StatusColumn, "pause_in_work"): ("queue.expire_after=5",),
+    (StatusColumn, "restarts"): ("queue.expire_after=3",),
+    (StatusColumn, "crash_before_completion"): ("queue.expire_after=3",),
+    (StatusColumn, "crash_at_every_job"): ("queue.expire_after=2",),
 }
 """What a queue needs under a load: that its claims end within a trial, or that it deadlocks as it did in 2017."""
 

@@ -9,9 +9,8 @@ from typing import Any, cast
 import pytest
 
 from stallbench.engines import Engine
-from stallbench.queues import Queue, find_queues
-from stallbench.queues.queue_client import close_queue, open_queue
-from stallbench.studies.conformance.promise import OpenQueue, QueuePromise, take_turns
+from stallbench.queues import find_queues
+from stallbench.studies.conformance.promise import OpenQueue, QueuePromise
 from stallbench.studies.conformance.promises import PROMISES
 from tests.integration.conftest import EmptyOn
 
@@ -28,6 +27,10 @@ WITH_OPTIONS: dict[str, list[dict[str, object]]] = {
 }
 """Options that change how a queue moves a job, but nothing of what it must do."""
 
+STARTS_A_PROCESS = "a claimed job stays with its worker when another worker process starts, works and stops"
+WITH_A_PROCESS = ("laravel_redis", "skip_locked", "status_column")
+"""Where that promise is tried by `make test`, because a process takes a second to start."""
+
 
 def trials() -> list[Any]:
     """Return each promise with each queue that gives it, once for each engine that it runs on, and again with each of `WITH_OPTIONS`."""
@@ -35,6 +38,7 @@ def trials() -> list[Any]:
         pytest.param(
             promise,
             (kind, engine, options),
+            marks=pytest.mark.long if promise.name == STARTS_A_PROCESS and (kind not in WITH_A_PROCESS or options) else (),
             id="-".join([promise.name, kind, engine, *(f"{key}={value}" for key, value in options.items())]),
         )
         for promise in PROMISES
@@ -53,18 +57,10 @@ def open_one(request: pytest.FixtureRequest, empty_on: EmptyOn) -> Iterator[Open
     second = find_queues()[kind].second_engine
     if second is not None:
         endpoint = endpoint.model_copy(update={"second": empty_on(cast("Engine", second))})
-    opened: list[Queue[Any]] = []
-
-    def open_another(**options: object) -> Queue[Any]:
-        opened.append(open_queue(kind, {**always, **options}, endpoint, f"test-{len(opened)}"))
-        if opened[-1].claims_after_schedule:
-            take_turns(opened[-1])
-        return opened[-1]
-
-    open_another().install()
-    yield open_another
-    for queue in opened:
-        close_queue(queue, engine)
+    opener = OpenQueue(kind, always, endpoint)
+    opener().install()
+    yield opener
+    opener.close()
 
 
 @pytest.mark.parametrize(("promise", "open_one"), trials(), indirect=["open_one"])

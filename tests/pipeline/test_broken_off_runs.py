@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from stallbench.pipeline.conservation import count_fates, make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.conservation import count_fates, make_conservation
 from stallbench.pipeline.failures import RunFolderError
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.paths import name_folder
 from stallbench.pipeline.read import make_torn
 from stallbench.pipeline.tables import TABLES, read_table
 from stallbench.pipeline.time_axis import make_time_axis
+from stallbench.pipeline.unrecorded_enqueues import explain_unrecorded
 from stallbench.pipeline.writing import Writing
 from stallbench.run.record import parse_record
 from tests.pipeline.conftest import MakeTables, ReadParts, Tables
@@ -123,10 +124,19 @@ def test_a_producer_that_died_or_had_an_error_may_have_left_an_enqueue_unrecorde
         case "none":
             run.raise_error("OperationalError in claim: gone", at_s=1.5, by="worker-1").garble("events/worker-1.csv", b"torn")
     parts = read_parts(run.write())
-    may_miss = may_have_missed_enqueues(parts.records, parts.record)
-    conservation = make_conservation(count_fates(parts.jobs), may_miss_enqueues=may_miss)
+    unrecorded = explain_unrecorded(parts.jobs, parts.records, parts.record)
+    conservation = make_conservation(count_fates(parts.jobs), unrecorded=unrecorded)
     origin = "unexpected" if mishap == "none" else "enqueue_unrecorded"
     assert list(conservation.loc[conservation["state"] == origin, "jobs"]) == [1]
+
+
+def test_a_failed_enqueue_explains_its_own_batch_within_its_ids_and_no_other_job(read_parts: ReadParts, tmp_path: Path) -> None:
+    """Job 3 may be of the call that failed; jobs 5 and 6 have higher ids than one that was enqueued long after it."""
+    run = SyntheticRun(tmp_path / "run").live(2, at_s=1).execute(3, at_s=1.8).live(4, at_s=8)
+    run.raise_error("OperationalError in enqueue: gone", at_s=1.5, by="producer-1").execute(5, at_s=9).execute(6, at_s=9.1)
+    parts = read_parts(run.write())
+    unrecorded = explain_unrecorded(parts.jobs, parts.records, parts.record)
+    assert (unrecorded.explained_examples, unrecorded.unexpected_examples) == ((3,), (5, 6))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from stallbench.pipeline.duplicates import find_executions, make_duplicates
 from stallbench.records.events import Event
 from tests.pipeline.conftest import MakeTables, ReadParts, Tables
-from tests.synthetic_run import SyntheticRun
+from tests.synthetic_run import SyntheticRun, at_ns
 
 ONCE, COMPLETED_TWICE, AFTER_DEATH, AFTER_FAILURE, AFTER_EXPIRY, AFTER_ERROR, AFTER_COMPLETION = range(1, 8)
 CLAIMED_TWICE_AT_ONCE, THRICE, UNRECORDED_CLAIM, READ_LATE, LOST_AFTER_COMPLETION = range(8, 13)
@@ -130,3 +130,83 @@ def test_at_most_once_has_no_excuse(read_parts: ReadParts, tmp_path: Path) -> No
     duplicates = make_duplicates(parts.jobs, executions, parts.record).toPandas()
     assert len(duplicates) == 14
     assert not duplicates.excused.any()
+
+
+EXPIRED_EARLY, EXPIRED_IN_TIME, EXPIRED_ON_A_WHOLE_SECOND, DIED_LATER, FAILED_LATER, COUNTED_TWICE = range(1, 7)
+EXPIRY_S = 3.0
+
+
+def describe_claims_that_expire(run: SyntheticRun) -> SyntheticRun:
+    """Each job goes to worker-2 while worker-1, or the one that is to die, has it."""
+    run.record["queue"] |= {"claims_survive_connection": True, "expiry_s": EXPIRY_S}
+    run.process("worker-2").process("worker-dead", exit_code=-9)
+    for job, second_s, end, end_s in (
+        (EXPIRED_EARLY, 1.01, Event.EXPIRED, 1.02),
+        (EXPIRED_IN_TIME, 4.1, Event.EXPIRED, 6),
+        (EXPIRED_ON_A_WHOLE_SECOND, 3.05, Event.EXPIRED, 6),
+        (FAILED_LATER, 1.01, Event.FAILED, 1.02),
+        (COUNTED_TWICE, 4.1, Event.EXPIRED, 6),
+    ):
+        run.enqueue(job, at_s=0.5).claim(job, at_s=1).claim(
+            job, at_s=second_s, by="worker-2", attempt=1 if job == COUNTED_TWICE else 2
+        )
+        run.event(end, at_s=end_s, by="worker-1", job=job)
+    run.enqueue(DIED_LATER, at_s=0.5).claim(DIED_LATER, at_s=1, by="worker-dead").claim(
+        DIED_LATER, at_s=1.01, by="worker-2", attempt=2
+    )
+    run.work(DIED_LATER, at_s=1.02, by="worker-dead")
+    return run
+
+
+@pytest.fixture(scope="module")
+def expiring(read_parts: ReadParts, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    parts = read_parts(describe_claims_that_expire(SyntheticRun(tmp_path_factory.mktemp("expiry") / "run")).write())
+    executions = find_executions(parts.records.events, parts.record)
+    made = make_duplicates(parts.jobs, executions, parts.record, parts.records.last_recorded_ns)
+    return made.toPandas().set_index("job_id")
+
+
+@pytest.mark.parametrize(
+    ("job", "reason"),
+    [
+        (EXPIRED_EARLY, "worker-1 had it until the claim expired, 0.011 s after it was made; it lasts 3 s"),
+        (EXPIRED_IN_TIME, None),
+        (EXPIRED_ON_A_WHOLE_SECOND, None),
+        (DIED_LATER, "worker-dead died with it only after another worker had been given it"),
+        (FAILED_LATER, "worker-1 failed at it only after another worker had been given it"),
+    ],
+)
+def test_a_claim_is_in_force_until_its_time_is_over_or_its_worker_has_failed(
+    expiring: pd.DataFrame, job: int, reason: str | None
+) -> None:
+    assert expiring.excused[job] == (reason is None)
+    assert reason in (None, expiring.reason[job])
+
+
+def test_each_attempt_has_its_own_number(expiring: pd.DataFrame) -> None:
+    assert not expiring.attempts_ascend[COUNTED_TWICE]
+    assert expiring.attempts[COUNTED_TWICE] == "1, 1"
+    assert expiring.attempts_ascend.drop(COUNTED_TWICE).all()
+    assert expiring.attempts[EXPIRED_IN_TIME] == "1, 2"
+
+
+@pytest.mark.parametrize("excuse", ["a clock", "a batch", "a library", "its connection"])
+def test_what_may_end_a_claim_before_its_time_excuses_that(read_parts: ReadParts, tmp_path: Path, excuse: str) -> None:
+    run = describe_claims_that_expire(SyntheticRun(tmp_path / "run", phases={"baseline": 10}))
+    queue = run.record["queue"]
+    match excuse:
+        case "a clock":
+            at = {"start_ns": at_ns(0.9), "verified_ns": at_ns(0.9), "end_ns": at_ns(2), "verified_gone_ns": at_ns(2)}
+            skew = {"name": "clock_skew-1", "category": "fault", "kind": "clock_skew", "on": "worker-2", "phase": "baseline"}
+            run.record["injections"].append(skew | at)
+        case "a batch":
+            queue["claims_in_batches"] = True
+        case "a library":
+            queue["library"] = {"title": "x", "version": "1", "language": "y", "completion": "z", "rescue": "a claim"}
+        case "its connection":
+            queue["claims_survive_connection"] = False
+    parts = read_parts(run.write())
+    made = make_duplicates(
+        parts.jobs, find_executions(parts.records.events, parts.record), parts.record, parts.records.last_recorded_ns
+    )
+    assert made.toPandas().set_index("job_id").excused[EXPIRED_EARLY]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
 from stallbench.records.events import Event
-from tests.pipeline.conftest import MakeTables, Tables
+from tests.pipeline.conftest import MakeTables, ReadParts, Tables
 from tests.synthetic_run import PRODUCER, SyntheticRun, at_ns
 
 COMPLETED, QUEUED, CLAIMED, DIED_BEFORE_WORK, DIED_AFTER_WORK, RAISED_AFTER_WORK = range(1, 7)
@@ -129,3 +131,26 @@ def test_what_calls_raised_is_counted_by_kind_and_operation(tables: Tables) -> N
         "faults": [],
         "count": 1,
     }
+
+
+SENT, NOT_SENT = 1, 2
+
+
+@pytest.mark.parametrize("is_library", [False, True])
+def test_a_worker_that_died_before_it_sent_the_completion_excuses_no_missing_job(
+    read_parts: ReadParts, tmp_path: Path, is_library: bool
+) -> None:
+    run = SyntheticRun(tmp_path / "run").process("worker-2", exit_code=-9).process("worker-3", exit_code=-9)
+    if is_library:
+        run.record["queue"]["library"] = {"title": "x", "version": "1", "language": "y", "completion": "z", "rescue": "a claim"}
+    for job, worker in ((SENT, "worker-2"), (NOT_SENT, "worker-3")):
+        run.enqueue(job, at_s=0.5).claim(job, at_s=1, by=worker).work(job, at_s=1.1, by=worker)
+        point = "before_completion" if job == NOT_SENT else "before_completion_acknowledged"
+        at = {"start_ns": at_ns(1), "verified_ns": at_ns(1), "end_ns": at_ns(2), "verified_gone_ns": at_ns(2)}
+        fault = {"name": f"crash-{job}", "category": "fault", "kind": "crash_point", "on": "workers", "phase": "baseline"}
+        run.record["injections"].append(
+            fault | at | {"options": {"at": point, "action": "kill"}, "evidence": {"killed": [worker], "jobs": [job]}}
+        )
+    jobs = read_parts(run.write(final_snapshot={})).jobs
+    states = {row["job_id"]: row["state"] for row in jobs.select("job_id", "state").collect()}
+    assert states == {SENT: "completed_unrecorded", NOT_SENT: "lost"}

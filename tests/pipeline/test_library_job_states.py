@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.pipeline.conservation import count_fates, make_conservation, may_have_missed_enqueues
+from stallbench.pipeline.conservation import count_fates, make_conservation
+from stallbench.pipeline.unrecorded_enqueues import explain_unrecorded
 from stallbench.records.events import Event
 from tests.pipeline.conftest import Parts, ReadParts
 from tests.synthetic_run import SyntheticRun
@@ -73,8 +74,8 @@ def test_the_number_of_a_failed_enqueue_shows_later_whether_the_job_was_stored(a
 
 
 def test_a_failed_enqueue_excuses_only_the_jobs_that_its_errors_name(after_errors: Parts) -> None:
-    may_miss = may_have_missed_enqueues(after_errors.records, after_errors.record)
-    rows = make_conservation(count_fates(after_errors.jobs), may_miss_enqueues=may_miss).set_index("state")
+    unrecorded = explain_unrecorded(after_errors.jobs, after_errors.records, after_errors.record)
+    rows = make_conservation(count_fates(after_errors.jobs), unrecorded=unrecorded).set_index("state")
     examples = dict(rows["examples"])
     assert examples["enqueue_unrecorded"] == [STORED, EXECUTED, CLAIMED_BY_THE_DEAD]
     assert examples["unexpected"] == [OF_NOBODY]

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from stallbench.pipeline.jobs_by_time import count_jobs
-from stallbench.pipeline.overdue import make_overdue
+from stallbench.pipeline.overdue import WAITED_WHILE_BUSY, make_overdue
 from stallbench.records.events import Event
 from stallbench.run.record import parse_record
 from tests.pipeline.conftest import Parts, ReadParts
@@ -45,10 +46,11 @@ def find(spark: SparkSession, read_parts: ReadParts) -> Find:
         parts = replace(read[events], record=parse_record((folder / "run.json").read_text(), "run.json"))
         by_time = count_jobs(parts.jobs, parts.axis)
         table = make_overdue(by_time, parts.records.events, parts.jobs, parts.record, parts.axis)
-        kinds = [(job, row["kind"]) for row in table for job in row["examples"]]
-        assert len(dict(kinds)) == len(kinds), "a job is of one kind"
+        kinds = [(job, row["kind"]) for row in table for job in row["examples"] if row["kind"] != WAITED_WHILE_BUSY]
+        assert len(dict(kinds)) == len(kinds), "a job is of one kind, beside that it waited to the end"
         assert all(row["jobs"] == len(row["examples"]) for row in table)
-        return Overdue(dict(kinds), {row["kind"]: row["longest_s"] for row in table})
+        waited = [(job, row["kind"]) for row in table for job in row["examples"] if row["kind"] == WAITED_WHILE_BUSY]
+        return Overdue(dict(waited) | dict(kinds), {row["kind"]: row["longest_s"] for row in table})
 
     return find_overdue
 
@@ -59,7 +61,7 @@ JUST_BEFORE, JUST_AFTER, IN_TURN, AT_THE_SAME_TIME, SLOW_CLAIM, NEVER_CLAIMED, L
 @pytest.fixture(scope="module")
 def without_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> Overdue:
     """Several stories, one a minute; a job of a later story does not pass over one that was claimed before that story began."""
-    run = SyntheticRun(tmp_path_factory.mktemp("waiting") / "run", phases={"only": 400})
+    run = SyntheticRun(tmp_path_factory.mktemp("waiting") / "run", phases={"only": 310})
     for job, claimed_at_s in ((JUST_BEFORE, 3.9), (JUST_AFTER, 64.2)):
         story_s = claimed_at_s // 60 * 60
         run.enqueue(job, at_s=story_s + 1).enqueue(job + 1, at_s=story_s + 2)
@@ -84,7 +86,7 @@ def test_a_job_is_passed_over_when_a_younger_one_was_claimed_a_second_before(
 
 def test_one_that_is_never_claimed_is_passed_over_too(without_a_death: Overdue) -> None:
     assert without_a_death.kinds[NEVER_CLAIMED] == "passed_over"
-    assert without_a_death.longest_s == {"passed_over": pytest.approx(8)}
+    assert without_a_death.longest_s["passed_over"] == pytest.approx(8)
 
 
 def test_a_job_in_its_turn_may_wait_for_as_long_as_it_takes(without_a_death: Overdue) -> None:
@@ -121,7 +123,7 @@ def with_a_death(find: Find, tmp_path_factory: pytest.TempPathFactory) -> FindWi
         renews_claims: bool = False,
         **queue: object,
     ) -> Overdue:
-        run = SyntheticRun(tmp_path_factory.mktemp("death") / "run", phases={"only": 20})
+        run = SyntheticRun(tmp_path_factory.mktemp("death") / "run", phases={"only": LAST_S})
         run.record["queue"] |= {"claims_survive_connection": False, "expiry_s": None} | queue
         if poll_s is not None:
             settings = {"poll_interval": poll_s, "rescue_interval": "each claim"}
@@ -285,3 +287,41 @@ def test_a_queue_that_promises_at_most_once_may_forget(with_a_death: FindWith) -
 def test_without_the_end_of_claims_in_the_run_nothing_is_overdue(with_a_death: FindWith) -> None:
     """What was offered again is known without it."""
     assert {*with_a_death(claims_survive_connection=None).kinds.values()} == {"offered_again"}
+
+
+STARVED, READY_LATE, CLAIMED_IN_TURN, RELEASED_WITH_ITS_WORKER = range(1, 5)
+
+
+@pytest.mark.parametrize(
+    ("workers", "never", "left"),
+    [
+        ("idle", "never_claimed", "left_while_idle"),
+        ("working a backlog off", "waited_while_busy", "available_again"),
+        ("busy", "waited_while_busy", "available_again"),
+        ("idle, of a library", "never_claimed", "left_while_idle"),
+        ("idle during a fault", None, "available_again"),
+    ],
+)
+def test_a_ready_job_that_no_idle_worker_claims_is_starved(
+    find: Find, tmp_path: Path, workers: str, never: str | None, left: str
+) -> None:
+    """The load ends after 10 s. The queue promises no order, and no younger job is claimed after the one that is starved."""
+    run = SyntheticRun(tmp_path / "run", phases={"only": 10})
+    run.record["queue"] |= {"claims_survive_connection": False, "ordered": False}
+    run.process("worker-2", exit_code=-9, end_s=2, intended="killed")
+    run.enqueue(RELEASED_WITH_ITS_WORKER, at_s=0.5).claim(RELEASED_WITH_ITS_WORKER, at_s=1, by="worker-2")
+    run.enqueue(CLAIMED_IN_TURN, at_s=0.6).enqueue(STARVED, at_s=3).enqueue(READY_LATE, at_s=9.5)
+    run.execute(CLAIMED_IN_TURN, at_s=8.5 if workers == "working a backlog off" else 1)
+    if workers == "idle, of a library":
+        run.record["queue"]["library"] = {"title": "x", "version": "1", "language": "y", "completion": "z", "rescue": "a claim"}
+    elif workers != "busy":
+        run.event(Event.EMPTY, at_s=9, by="worker-1")
+    if workers == "idle during a fault":
+        at = {"start_ns": at_ns(2.5), "verified_ns": at_ns(2.5), "end_ns": at_ns(9), "verified_gone_ns": at_ns(9)}
+        run.record["injections"] = [
+            {"name": "kill-1", "category": "fault", "kind": "kill", "on": "workers", "phase": "only"} | at
+        ]
+    kinds = find(run, dict.fromkeys((STARVED, READY_LATE, RELEASED_WITH_ITS_WORKER), "queued"), events=workers).kinds
+    assert kinds.get(STARVED) == never
+    assert kinds[RELEASED_WITH_ITS_WORKER] == left
+    assert READY_LATE not in kinds

@@ -89,7 +89,7 @@ def make_made_up_comparison(runs: Path, slowness: Mapping[str, float], rounds: i
     folder, record = begin_comparison(make_made_up_plan(list(slowness), rounds, **changes), runs)
     for run in record.runs:
         slower = slowness[run.variant] * (1 + 0.02 * run.round)
-        again = [[7, 2, 2, "worker-1, worker-2", False, "why"]] if run.variant == "twice" else []
+        again = [[7, 2, 2, "worker-1, worker-2", False, "why", "", None]] if run.variant == "twice" else []
         name = f"20300101T00000{run.number}Z-made-up-{run.variant}"
         (runs / name).mkdir()
         tables = make_run(

@@ -71,7 +71,7 @@ def make_record(**changes: Any) -> dict[str, Any]:
             for name, from_s, to_s in PHASES
         ],
         "injections": [],
-        "processes": [],
+        "processes": [make_process("worker-1")],
         "notes": [],
         **changes,
     }
@@ -157,7 +157,7 @@ def make_phases(values: dict[tuple[str, str], float], counts: dict[tuple[str, st
 
 
 EMPTY = {
-    "duplicates": ["job_id", "executions", "completions", "processes", "excused", "reason"],
+    "duplicates": ["job_id", "executions", "completions", "processes", "excused", "reason", "attempts", "attempts_ascend"],
     "holders": [
         "server",
         "holder",

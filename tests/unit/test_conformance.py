@@ -180,7 +180,7 @@ def test_the_page_the_junit_file_and_the_record_have_each_promise(tmp_path: Path
     assert "stallbench conform skip_locked --set workers.count=2 --seed 1" in page
     capsys.readouterr()
     conclusion.show("the page")
-    assert capsys.readouterr().out == "\nPASS  6 pass\nreport: the page\n"
+    assert capsys.readouterr().out == "\nPASS  7 pass\nreport: the page\n"
 
 
 def test_the_workers_of_a_library_are_killed_at_any_moment_after_all_points_were_tried() -> None:

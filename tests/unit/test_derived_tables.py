@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import pytest
 
 from stallbench.pipeline.claim_growth import make_growth_metrics
-from stallbench.pipeline.conservation import EXAMPLES, make_conservation, make_lost_metric
+from stallbench.pipeline.conservation import EXAMPLES, Unrecorded, count_unrecorded, make_conservation, make_lost_metric
 from stallbench.pipeline.jobs_by_time import JobsByTime
 from stallbench.pipeline.order import make_order_metrics
 from stallbench.pipeline.rounds import make_round_metrics
+from stallbench.pipeline.unrecorded_enqueues import Gap, fill_gaps, place_gaps
 
 FATE = ["state", "enqueue_recorded", "enqueue_failed", "left_over", "held_after_completion", "jobs", "examples"]
 
@@ -31,7 +34,9 @@ def test_jobs_are_counted_for_their_state_and_for_their_origin() -> None:
         ("queued", False, False, True, False, 3, [1, 2, 3]),
         ("lost", False, True, False, False, 1, [4]),
     )
-    rows = make_conservation(found, may_miss_enqueues=False, refused=5).set_index("state")
+    assert count_unrecorded(found) == 2
+    by_nobody = Unrecorded(unexpected=2, unexpected_examples=(7, 300))
+    rows = make_conservation(found, unrecorded=by_nobody, refused=5).set_index("state")
     assert dict(rows["jobs"]) == {
         "completed": 1_002,
         "enqueued": 1_000,
@@ -45,7 +50,80 @@ def test_jobs_are_counted_for_their_state_and_for_their_origin() -> None:
     }
     assert rows["examples"]["completed"] == [7, *many[:-1]], "the lowest ids of all"
     assert rows["examples"]["refused"] == []
-    assert make_conservation(found, may_miss_enqueues=True).set_index("state")["jobs"]["enqueue_unrecorded"] == 3
+    by_a_failed_call = Unrecorded(explained=1, explained_examples=(7,), unexpected=1, unexpected_examples=(300,))
+    jobs = make_conservation(found, unrecorded=by_a_failed_call).set_index("state")["jobs"]
+    assert (jobs["enqueue_unrecorded"], jobs["unexpected"]) == (2, 1)
+
+
+IDS_BY_TIME = pd.DataFrame(
+    [
+        (is_begin, slot, lowest, highest)
+        for slot, lowest, highest in ((10, 1, 5), (11, 6, 9), (14, 20, 24))
+        for is_begin in (True, False)
+    ],
+    columns=["is_begin", "slot", "lowest", "highest"],
+)
+"""Calls of three tenths of a second; between the second and the third, ids are missing."""
+
+
+def a_gap(from_slot: int, to_slot: int, room: float) -> Gap:
+    return Gap(from_ns=from_slot * 10**8, to_ns=to_slot * 10**8, room=room)
+
+
+@pytest.mark.parametrize(
+    ("gap", "window"),
+    [
+        (a_gap(12, 13, 4), (10, 20, 4)),
+        (a_gap(11, 11, 4), (6, 20, 4)),
+        (a_gap(1, 2, 4), (-math.inf, 1, 4)),
+        (a_gap(20, 21, 4), (25, math.inf, 4)),
+    ],
+    ids=["between two calls", "beside a call", "before all", "after all"],
+)
+def test_a_call_that_failed_may_have_stored_jobs_with_ids_between_those_of_its_neighbours(
+    gap: Gap, window: tuple[float, float, float]
+) -> None:
+    assert place_gaps([gap], IDS_BY_TIME) == [window]
+
+
+def test_if_ids_do_not_ascend_with_time_they_say_nothing() -> None:
+    of_two_producers = pd.concat([IDS_BY_TIME, pd.DataFrame([(True, 15, 2, 2), (False, 15, 2, 2)], columns=IDS_BY_TIME.columns)])
+    assert place_gaps([a_gap(12, 13, 4)], of_two_producers) == [(-math.inf, math.inf, 4)]
+
+
+@pytest.mark.parametrize(
+    ("windows", "found", "explained", "unexpected"),
+    [
+        ([(10, 20, 2)], [(10, 2, [11, 12])], [11, 12], []),
+        ([(10, 20, 2)], [(10, 3, [11, 12, 13])], [11, 12], [13]),
+        ([(10, 20, 2)], [(20, 1, [25])], [], [25]),
+        ([(10, 20, 2)], [(-math.inf, 1, [5]), (10, 1, [11])], [11], [5]),
+        ([(10, 30, 1), (10, 20, 1)], [(10, 1, [11]), (20, 1, [21])], [11, 21], []),
+        ([(-math.inf, math.inf, math.inf)], [(-math.inf, 3, [1, 2, 3])], [1, 2, 3], []),
+        ([], [(-math.inf, 1, [5])], [], [5]),
+    ],
+    ids=[
+        "its batch",
+        "more than its batch",
+        "outside",
+        "before it",
+        "the window that ends first is filled first",
+        "a torn line",
+        "none",
+    ],
+)
+def test_a_failed_call_explains_as_many_jobs_as_it_may_have_stored(
+    windows: list[tuple[float, float, float]],
+    found: list[tuple[float, int, list[int]]],
+    explained: list[int],
+    unexpected: list[int],
+) -> None:
+    assert fill_gaps(windows, found) == Unrecorded(
+        explained=len(explained),
+        explained_examples=tuple(explained),
+        unexpected=len(unexpected),
+        unexpected_examples=tuple(unexpected),
+    )
 
 
 @pytest.mark.parametrize(

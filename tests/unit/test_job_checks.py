@@ -18,6 +18,7 @@ from tests.unit.made_up_run import (
     make_record,
     make_record_with_expectation,
     make_run,
+    make_windows,
     record_of_a_death,
 )
 
@@ -82,7 +83,7 @@ def test_only_an_upper_bound_on_losses_judges_them_instead_of_the_check(
 
 @pytest.mark.parametrize(("excused", "result"), [(True, "pass"), (False, "fail")])
 def test_a_re_execution_needs_a_reason(tmp_path: Path, excused: bool, result: str) -> None:
-    row = [7, 2, 2, "worker-1, worker-2", excused, "why"]
+    row = [7, 2, 2, "worker-1, worker-2", excused, "why", "", None]
     run = make_run(tmp_path, duplicates=pd.DataFrame([row], columns=EMPTY["duplicates"]))
     assert find_of(run, "duplicates").result == result
 
@@ -100,7 +101,7 @@ def test_a_re_execution_needs_a_reason(tmp_path: Path, excused: bool, result: st
 def test_only_an_upper_bound_for_the_whole_run_judges_second_completions(
     tmp_path: Path, completions: int, phase: str | None, bound: str, result: str
 ) -> None:
-    row = [7, 2, completions, "worker-1, worker-2", False, "why"]
+    row = [7, 2, completions, "worker-1, worker-2", False, "why", "", None]
     record = make_record_with_expectation(metric="re_completed.count", phase=phase, **{bound: 1})
     run = make_run(tmp_path, record, duplicates=pd.DataFrame([row], columns=EMPTY["duplicates"]))
     assert find_of(run, "duplicates").result == result
@@ -113,6 +114,7 @@ def test_only_an_upper_bound_for_the_whole_run_judges_second_completions(
         ("left_behind", False, "pass"),
         ("held_for_the_dead", True, "fail"),
         ("held_for_the_dead", False, "fail"),
+        ("left_while_idle", False, "fail"),
         ("offered_again", True, "pass"),
         ("available_again", True, "pass"),
         ("not_yet_due", True, "unknown"),
@@ -185,3 +187,40 @@ def test_the_jobs_that_were_rescued_are_counted(tmp_path: Path) -> None:
 def test_a_record_that_does_not_say_when_claims_end_decides_nothing(tmp_path: Path) -> None:
     run = make_run(tmp_path, record_of_a_death(claims_survive_connection=None))
     assert find_of(run, "left behind").result == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("kind", "result"),
+    [("never_claimed", "fail"), ("waited_while_busy", "info"), ("passed_over", "pass"), ("offered_again", "pass")],
+)
+def test_a_job_that_is_ready_must_be_claimed_while_workers_are_idle(tmp_path: Path, kind: str, result: str) -> None:
+    record = make_record()
+    record["queue"]["ordered"] = False
+    finding = find_of(make_run(tmp_path, record, overdue=make_overdue(kind, 300)), "starvation")
+    assert finding.result == result
+    assert result != "fail" or finding.reason.startswith("300 jobs were ready and never claimed although workers were idle")
+
+
+@pytest.mark.parametrize("check", ["starvation", "duplicates"])
+def test_without_a_claim_nothing_is_known(tmp_path: Path, check: str) -> None:
+    windows = make_windows(lambda _: 0.0, lambda _: 1.0).assign(claimed=0)
+    assert find_of(make_run(tmp_path, windows=windows), check).result == "unknown"
+
+
+@pytest.mark.parametrize(("ascend", "result"), [(True, "pass"), (False, "fail"), (None, "info")])
+def test_attempts_that_the_queue_counts_have_ascending_numbers(tmp_path: Path, ascend: bool | None, result: str) -> None:
+    row = [7, 2, 1, "worker-1, worker-2", True, "why", "1, 1", ascend]
+    duplicates = pd.DataFrame([row], columns=EMPTY["duplicates"]).astype({"attempts_ascend": "boolean"})
+    finding = find_of(make_run(tmp_path, duplicates=duplicates), "attempts")
+    assert finding.result == result
+    assert finding.examples == (("7 (attempts 1, 1)",) if result == "fail" else ())
+
+
+@pytest.mark.parametrize(("lost", "result"), [(1, "pass"), (2, "fail")])
+def test_at_most_once_may_lose_one_job_with_each_worker_that_died(tmp_path: Path, lost: int, result: str) -> None:
+    conservation = pd.DataFrame(
+        [{"state": "enqueued", "jobs": 10, "examples": []}, {"state": "lost", "jobs": lost, "examples": [7]}]
+    )
+    run = make_run(tmp_path, record_of_a_death(promise="at_most_once"), conservation=conservation)
+    assert find_of(run, "conservation").result == result
+    assert find_of(run, "left behind").result == "info"

@@ -178,7 +178,9 @@ def test_jobs_are_counted_by_id(tmp_path: Path) -> None:
     conservation = pd.DataFrame(
         [{"state": "enqueued", "jobs": 10, "examples": []}, {"state": "lost", "jobs": 2, "examples": [7, 8]}]
     )
-    duplicates = pd.DataFrame([[3, 2, 2, "a, b", False, "why"], [4, 2, 1, "a, b", True, "died"]], columns=EMPTY["duplicates"])
+    duplicates = pd.DataFrame(
+        [[3, 2, 2, "a, b", False, "why", "", None], [4, 2, 1, "a, b", True, "died", "", None]], columns=EMPTY["duplicates"]
+    )
     overdue = pd.DataFrame(
         [
             {"kind": "held_for_the_dead", "jobs": 1, "examples": [5], "longest_s": 3.0},

@@ -90,7 +90,7 @@ def test_the_page_says_for_which_part_of_the_run_the_horizon_was_not_sampled(tmp
 
 
 def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> None:
-    row = [7, 2, 2, "worker-1, worker-2", False, "why"]
+    row = [7, 2, 2, "worker-1, worker-2", False, "why", "", None]
     make_pages(tmp_path, tables={"duplicates": pd.DataFrame([row], columns=EMPTY["duplicates"])})
     suite = ET.parse(tmp_path / "junit.xml").getroot()
     failures = [failure.get("message") for failure in suite.iter("failure")]

@@ -133,8 +133,8 @@ def states(**jobs: int) -> pd.DataFrame:
     return pd.DataFrame([{"state": state, "jobs": count, "examples": [7][:count]} for state, count in counted.items()])
 
 
-REPEATED = pd.DataFrame([[3, 2, 2, "a, b", False, "why"]], columns=EMPTY["duplicates"])
-PERMITTED = pd.DataFrame([[4, 2, 1, "a, b", True, "died"]], columns=EMPTY["duplicates"])
+REPEATED = pd.DataFrame([[3, 2, 2, "a, b", False, "why", "", None]], columns=EMPTY["duplicates"])
+PERMITTED = pd.DataFrame([[4, 2, 1, "a, b", True, "died", "", None]], columns=EMPTY["duplicates"])
 DIED = make_process("worker-1", intended="running", exit_code=-9)
 BACK = make_process("worker-1", start_ns=START_NS + 5)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -29,7 +30,46 @@ def load_in_longtx(run: RunTables) -> Finding:
 )
 def test_a_process_must_end_as_intended(tmp_path: Path, role: str, intended: str, exit_code: int, result: str) -> None:
     process = make_process(role, intended=intended, exit_code=exit_code)
-    assert find_of(make_run(tmp_path, make_record(processes=[process])), "processes").result == result
+    record = make_record(processes=[make_process("producer-1"), process])
+    assert find_of(make_run(tmp_path, record), "processes").result == result
+
+
+@pytest.mark.parametrize(
+    ("process", "result"),
+    [
+        (make_process("worker-1", intended="killed", exit_code=-9, outlived_s=15.0), "fail"),
+        (make_process("collectors", intended="killed", exit_code=-9, outlived_s=15.0), "unknown"),
+        (make_process("worker-1", intended="killed", exit_code=-9), "pass"),
+    ],
+    ids=["a worker that ignored SIGTERM", "no process of the load", "a worker that a fault killed"],
+)
+def test_a_process_of_the_load_must_stop_when_it_is_asked_to(tmp_path: Path, process: dict[str, Any], result: str) -> None:
+    finding = find_of(make_run(tmp_path, make_record(processes=[process])), "processes")
+    assert finding.result == result
+    assert result != "fail" or finding.reason == "did not stop when asked to, and were killed: worker-1 (within 15 s)"
+
+
+def test_a_job_that_takes_longer_than_its_worker_is_waited_for_may_have_to_be_killed(tmp_path: Path) -> None:
+    record = make_record(processes=[make_process("worker-1", intended="killed", exit_code=-9, outlived_s=15.0)])
+    record["scenario"]["workers"]["work_s"] = 20.0
+    assert find_of(make_run(tmp_path, record), "processes").result == "pass"
+
+
+@pytest.mark.parametrize(("is_claim", "result"), [(True, "pass"), (False, "unknown")])
+def test_a_pattern_that_finds_no_claim_statement_does_not_pass(tmp_path: Path, is_claim: bool, result: str) -> None:
+    record = make_record()
+    record["queue"]["claim_pattern"] = "^SELECT .* FOR UPDATE"
+    run = make_run(tmp_path, record)
+    line = {"server": "primary", "statement": "1", "is_claim": is_claim, "text": "SELECT $1"}
+    (tmp_path / "statements.jsonl").write_text(json.dumps(line) + "\n")
+    finding = find_of(run, "records")
+    assert finding.result == result
+    assert is_claim or "matches none of the 1 statements" in finding.reason
+
+
+def test_records_without_a_line_are_not_whole(tmp_path: Path) -> None:
+    torn = pd.DataFrame({"file": [], "lines": [], "torn_lines": [], "last_line_torn": []})
+    assert find_of(make_run(tmp_path, torn=torn), "records").result == "unknown"
 
 
 @pytest.mark.parametrize(("rate", "result"), [(100.4, "pass"), (99.6, "pass"), (97.0, "fail"), (103.0, "fail")])

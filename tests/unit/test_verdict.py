@@ -27,10 +27,11 @@ DOES_NOT_APPLY = {
     "locust",
     "injections",
     "regression",
+    "attempts",
 }
 """Checks that do not apply to the made-up run."""
 LOST = pd.DataFrame([{"state": "enqueued", "jobs": 10, "examples": []}, {"state": "lost", "jobs": 2, "examples": [7, 8]}])
-RE_EXECUTED = pd.DataFrame([[7, 2, 2, "worker-1, worker-2", False, "why"]], columns=EMPTY["duplicates"])
+RE_EXECUTED = pd.DataFrame([[7, 2, 2, "worker-1, worker-2", False, "why", "", None]], columns=EMPTY["duplicates"])
 LEFT_BEHIND = pd.DataFrame([{"kind": "held_for_the_dead", "jobs": 1, "examples": [7], "longest_s": 3.0}])
 
 

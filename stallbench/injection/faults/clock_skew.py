@@ -34,6 +34,7 @@ class ClockSkew(WorkFault[ClockSkewOptions]):
     meanwhile = "the clock of {on} was wrong"
     summary = "the clock that a worker uses for reservations and their expiry is ahead or behind"
     source = "hosts whose NTP has stopped, restored snapshots of machines; Kleppmann, 'How to do distributed locking' (2016)"
+    may_end_claims = True
     options_type = ClockSkewOptions
 
     @classmethod

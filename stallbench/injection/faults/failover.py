@@ -44,6 +44,7 @@ class Promote(Fault[PromoteOptions]):
     targets = ("replica",)
     on_external = "never"
     ends_server = True
+    may_end_claims = True
     engines = frozenset({"postgres", "mariadb", "mysql"})
     options_type = PromoteOptions
 

@@ -75,6 +75,8 @@ class Fault(ABC, Generic[OptionsT]):
     """Whether it may act on servers that the bench did not start. ``if allowed``: it affects the other users of the server."""
     ends_server: ClassVar[bool] = False
     """Whether it ends a server process. A soak refuses such a fault, because it observes servers over many cycles."""
+    may_end_claims: ClassVar[bool] = False
+    """Whether a claim may end with it before its time: the server loses what it had stored, or the clock changes by which claims expire."""
     adds_load: ClassVar[bool] = False
     """Whether it enqueues jobs on top of the scenario's load; its evidence then has ``at_once`` (jobs) and ``rate`` (jobs per second),
     and `find_added_load` returns the same before it begins."""

@@ -60,6 +60,7 @@ class FullDisk(Fault[FullDiskOptions]):
     engines = frozenset({"postgres"})
     on_external = "never"
     ends_server = True
+    may_end_claims = True
     needs_of_database = ("small_disk", '"wal" or "tables"')
     options_type = FullDiskOptions
 

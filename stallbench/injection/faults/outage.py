@@ -44,6 +44,7 @@ class Outage(Fault[OutageOptions]):
     targets: ClassVar[tuple[FaultTarget, ...]] = ("server",)
     on_external = "never"
     ends_server = True
+    may_end_claims = True
     engines = SERVER_ENGINES
     options_type = OutageOptions
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 from stallbench.engines.database import Database
 from stallbench.errors import StallbenchError
-from stallbench.queues import Queue, find_queue
-from stallbench.queues.queue_client import close_queue, open_queue
+from stallbench.queues import find_queue
 from stallbench.scenario.model import Scenario
 from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
-from stallbench.studies.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise, take_turns
+from stallbench.studies.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise
 from stallbench.studies.conformance.promise_outcome import PromiseOutcome
 from stallbench.studies.conformance.promises import PROMISES
 
@@ -49,9 +47,8 @@ def _with_time_limits(database: Database) -> Database:
 
 
 def _try(promise: QueuePromise, scenario: Scenario, databases: EmptyDatabases) -> PromiseOutcome:
-    opened: list[Queue[Any]] = []
+    open_one = OpenQueue(scenario.queue.kind, scenario.queue.options, databases.give())
     try:
-        open_one = _opener(scenario, databases, opened)
         open_one().install()
         promise.check(open_one)
     except BrokenPromiseError as error:
@@ -63,19 +60,5 @@ def _try(promise: QueuePromise, scenario: Scenario, databases: EmptyDatabases) -
         databases.check()
         return PromiseOutcome(name=promise.name, result="fail", reason=f"{type(error).__name__}: {str(error).strip()}")
     finally:
-        for queue in opened:
-            close_queue(queue, scenario.database.engine)
+        open_one.close()
     return PromiseOutcome(name=promise.name, result="pass")
-
-
-def _opener(scenario: Scenario, databases: EmptyDatabases, opened: list[Queue[Any]]) -> OpenQueue:
-    endpoint = databases.give()
-
-    def open_another(**options: object) -> Queue[Any]:
-        queue = open_queue(scenario.queue.kind, {**scenario.queue.options, **options}, endpoint, f"conformance-{len(opened)}")
-        opened.append(queue)
-        if queue.claims_after_schedule:
-            take_turns(queue)
-        return queue
-
-    return open_another

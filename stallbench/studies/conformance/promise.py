@@ -2,18 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S
+from stallbench.processes.reaper import name_temporary
+from stallbench.processes.role_command import role_command
+from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import Claim, NewJob, Queue
 from stallbench.queues.queue import OptionRole
+from stallbench.queues.queue_client import close_queue, open_queue
+from stallbench.records.endpoint import Endpoint
+from stallbench.records.events import Event, EventRecord
+from stallbench.records.reading import read_events
 from stallbench.waiting import wait_until
 
 PATIENCE_S = 60.0
 """Time limit for operations that should be immediate; a busy machine can stall for seconds."""
-OpenQueue = Callable[..., Queue[Any]]
-"""Opens the queue on a new connection at each call, with the options that it is given. It is installed on an empty database."""
+_MOST_LISTED = 10
+_WORKER = "worker-2"
+_ENOUGH_EMPTY = 5
+"""So many claims of a worker that found nothing show that it is given no further job."""
+
+
+class OpenQueue:
+    """Opens the queue on a new connection at each call, with the options that it is given, and starts a worker process for it."""
+
+    def __init__(self, kind: str, options: Mapping[str, object], endpoint: Endpoint) -> None:
+        """Open nothing yet. The database at ``endpoint`` is empty."""
+        self._kind = kind
+        self._options = options
+        self._endpoint = endpoint
+        self._opened: list[Queue[Any]] = []
+
+    def __call__(self, **options: object) -> Queue[Any]:
+        """Open the queue; raises what its driver raises."""
+        queue = open_queue(self._kind, {**self._options, **options}, self._endpoint, f"conformance-{len(self._opened)}")
+        self._opened.append(queue)
+        if queue.claims_after_schedule:
+            take_turns(queue)
+        return queue
+
+    def work_in_a_process(self, job_id: int) -> list[EventRecord]:
+        """Start a worker process, as in a run, and stop it when it has completed a job or found none several times; return what it has recorded.
+
+        Raises `NotCarriedOutError` if it does not start, and `BrokenPromiseError` if it exits.
+        """
+        processes = Supervisor(secrets.token_hex(8))
+        with tempfile.TemporaryDirectory(prefix=name_temporary("conform")) as folder:
+            log = Path(folder) / f"{_WORKER}.csv"
+            document = {
+                "name": _WORKER,
+                "endpoint": self._endpoint.with_password(),
+                "queue": self._kind,
+                "queue_options": dict(self._options),
+                "events": str(log),
+            }
+            worker = processes.start(
+                _WORKER, "worker", role_command("workers"), document=document, log=Path(folder) / f"{_WORKER}.log", ready=True
+            )
+            try:
+                worker.wait_ready(ROLE_READY_S)
+
+                def is_over() -> bool:
+                    events = [(event.event, event.job_id) for event in read_events(log)]
+                    is_done = (Event.COMPLETED, job_id) in events or sum(
+                        event is Event.EMPTY for event, _ in events
+                    ) >= _ENOUGH_EMPTY
+                    return is_done or worker.poll() is not None
+
+                wait_until(is_over, within_s=PATIENCE_S, every_s=0.02)
+                if worker.poll() is not None:
+                    raise BrokenPromiseError(f"a worker process {worker.describe_end()}{worker.tail_log()}")
+            finally:
+                processes.stop([worker], ROLE_STOP_S)
+            return list(read_events(log))
+
+    def close(self) -> None:
+        """Close every connection, in any state."""
+        for queue in self._opened:
+            close_queue(queue, self._endpoint.engine)
 
 
 class BrokenPromiseError(Exception):
@@ -73,15 +146,27 @@ def require_equal(found: object, expected: object, what: str) -> None:
 def claim_one(queue: Queue[Any]) -> Claim:
     """Claim, and return the only job of the claim."""
     claims = queue.claim()
-    require_equal(len(claims), 1, "the number of jobs of a claim while one is ready")
+    what = "the number of jobs of a claim while one is ready"
+    require(len(claims) == 1, f"{what}: found {len(claims)}; expected 1{'' if claims else f'; {describe_contents(queue)}'}")
     return claims[0]
+
+
+def describe_contents(queue: Queue[Any]) -> str:
+    """Return what the queue says of its jobs, to follow the reason for which a claim found none."""
+    try:
+        jobs, depth = list(islice(queue.job_ids(), _MOST_LISTED + 1)), queue.depth()
+    except Exception as error:  # noqa: BLE001 - what it cannot say must not hide why it was asked
+        return f"what it holds is not known: {type(error).__name__}: {str(error).strip()}"
+    listed = [f"{job_id} {'claimed' if is_claimed else 'queued'}" for job_id, is_claimed in jobs[:_MOST_LISTED]]
+    more = ", ..." if len(jobs) > _MOST_LISTED else ""
+    return f"its depth is {depth}, and its snapshot has {', '.join(listed) + more if jobs else 'no job'}"
 
 
 def claim_patiently(queue: Queue[Any]) -> Claim:
     """Claim as soon as there is something: a server needs a moment to notice that a session is gone."""
     claims = wait_until(queue.claim, within_s=PATIENCE_S, every_s=0.02)
     if not claims:
-        raise BrokenPromiseError(f"the job could not be claimed within {PATIENCE_S:.0f} s")
+        raise BrokenPromiseError(f"the job could not be claimed within {PATIENCE_S:.0f} s; {describe_contents(queue)}")
     return claims[0]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from stallbench.queues import NewJob, Queue
 from stallbench.queues.queue import OptionRole
+from stallbench.records.events import Event
 from stallbench.studies.conformance.promise import (
     PATIENCE_S,
     OpenQueue,
@@ -118,6 +119,20 @@ def claims_exclusively(open_one: OpenQueue) -> None:
     ids = set(first.enqueue(_JOBS[:2]))
     require_equal({claim_one(first).job_id, claim_one(second).job_id}, ids, "the jobs of two workers")
     require_equal(list(open_one().claim()), [], "the claim of a third worker")
+
+
+@PROMISES.add("a claimed job stays with its worker when another worker process starts, works and stops")
+def keeps_claims_at_a_start(open_one: OpenQueue) -> None:
+    """Two jobs, of which this process claims one, and a worker process as in a run."""
+    queue = open_one()
+    ids = set(queue.enqueue(_JOBS[:2]))
+    claim = claim_one(queue)
+    (other,) = ids - {claim.job_id}
+    events = open_one.work_in_a_process(other)
+    claimed = {event.job_id for event in events if event.event is Event.CLAIMED}
+    require_equal(claimed, {other}, f"the jobs that a worker process claims while this one has job {claim.job_id}")
+    queue.complete(claim)
+    require(open_one().is_drained(), "the queue holds a job after the completion of both")
 
 
 @PROMISES.add("a claimed job does not count as waiting")

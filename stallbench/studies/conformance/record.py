@@ -84,9 +84,9 @@ class ConformanceRecord(StudyRecord):
 
     @property
     def verdict(self) -> Literal["pass", "fail", "unknown"]:
-        """Whether every promise holds, or is not given."""
+        """Whether every promise holds, or is not given; unknown if none was shown to hold."""
         results = {promise.result for promise in self.list_promises()}
-        return "fail" if "fail" in results else "unknown" if "unknown" in results else "pass"
+        return "fail" if "fail" in results else "unknown" if "unknown" in results or "pass" not in results else "pass"
 
     @property
     def command(self) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from stallbench.injection.faults.crash_point import CrashAtPoint
+from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.pipeline.large_tables import field
-from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, PASSED_OVER
+from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, LEFT_WHILE_IDLE, NEVER_CLAIMED, PASSED_OVER
 from stallbench.queues import Promise
 from stallbench.records.injections import JOBS
 from stallbench.run.folder import RunFolder
@@ -23,6 +24,12 @@ from stallbench.verdicts.errors import find_unexplained
 
 NOT_OF_THE_QUEUE = ("schedule", "injections", "expectations")
 """Checks of the load and of the bench. The outcome of each point says whether its fault was active."""
+_KINDS: Mapping[str, tuple[str, ...]] = {
+    "order": (PASSED_OVER,),
+    "left behind": (HELD_FOR_THE_DEAD, LEFT_BEHIND, LEFT_WHILE_IDLE),
+    "starvation": (NEVER_CLAIMED,),
+}
+"""The kinds of overdue jobs that break a promise."""
 _STATES: Mapping[str, State] = {"pass": "holds", "fail": "holds", "info": "not promised", "unknown": "unknown"}
 
 
@@ -55,20 +62,12 @@ class _Judgement:
     def _decide_state(self, finding: Finding) -> State:
         """Return the state of a promise at every point. A broken promise holds at the points to which nothing is attributed.
 
-        If no worker died, for example because all were paused, only the final snapshot shows whether a job was left behind. If workers of a library
-        died, and their jobs have no attempt left, the snapshot does not show it: `_blame_claims_without_worker`.
+        If no worker died, because all were paused, only the final snapshot shows whether a job was left behind: `_blame_claims_without_worker`. If one
+        died, and the check says that it does not apply, the run has shown nothing of this promise.
         """
         queue = self._tables.record.queue
-        killed = (each.trial.point.role == "worker" and each.trial.action == "kill" for each in self.outcome.trials if each.hits)
-        is_decided = not (queue.library is not None and any(killed))
-        if (
-            finding.check == "left behind"
-            and finding.result == "info"
-            and queue.may_re_execute
-            and queue.rescues_jobs
-            and is_decided
-        ):
-            return "holds"
+        if finding.check == "left behind" and finding.result == "info" and queue.may_re_execute and queue.rescues_jobs:
+            return "not promised" if self._tables.record.dead_workers else "holds"
         return _STATES[finding.result]
 
     def _judge_activity(self) -> None:
@@ -82,23 +81,37 @@ class _Judgement:
                 each.reasons.append(f"not tried: {fault.why_ended or 'the fault was not active'}")
 
     def _blame(self, check: str, reason: str) -> None:
-        """Attribute what a check found to points; what cannot be attributed is reported without a point."""
+        """Attribute what a check found to points; what cannot be attributed is reported without a point, and may have been at any."""
         if check == "errors":
-            phases = self._describe_errors()
-        else:
-            jobs: defaultdict[str | None, list[int]] = defaultdict(list)
-            for job_id in self._list_jobs(check):
-                jobs[self._job_histories.find_phase(job_id)].append(job_id)
-            phases = {phase: self._describe(check, phase, jobs_of_one) for phase, jobs_of_one in jobs.items()}
-        for phase, what in phases.items():
-            if not what:
-                continue
-            if phase in self._by_phase:
+            self._report(check, self._describe_errors(), reason)
+            return
+        jobs = sorted(self._list_jobs(check))
+        self._report(check, {phase: self._describe(check, phase, of_one) for phase, of_one in self._group(jobs).items()}, reason)
+
+    def _group(self, jobs: Sequence[int]) -> dict[str | None, list[int]]:
+        """Return the jobs by the last phase in which a process was hit with them; none: by no point."""
+        of_phases: defaultdict[str | None, list[int]] = defaultdict(list)
+        for job_id in jobs:
+            phases = [phase for phase in self._job_histories.list_phases(job_id) if phase in self._by_phase]
+            of_phases[phases[-1] if phases else None].append(job_id)
+            for phase in phases if len(phases) > 1 else ():
+                self._by_phase[phase].needs_others = True
+        return of_phases
+
+    def _report(self, check: str, found: Mapping[str | None, str], reason: str) -> None:
+        for phase, what in found.items():
+            if what and phase in self._by_phase:
                 self._by_phase[phase].mark_broken(check, what)
-            else:
-                self.outcome.elsewhere.append(f"{PROMISES[check]}: {what} (in phase {phase})")
-        if not phases:
-            self.outcome.elsewhere.append(f"{PROMISES[check]}: {reason}")
+            elif what:
+                self._report_elsewhere(check, what)
+        if not found:
+            self._report_elsewhere(check, reason)
+
+    def _report_elsewhere(self, check: str, what: str) -> None:
+        self.outcome.elsewhere.append(f"{PROMISES[check]}: {what}")
+        for each in self.outcome.trials:
+            if each.states.get(check) == "holds":
+                each.states[check] = "unknown"
 
     def _describe(self, check: str, phase: str | None, jobs: list[int]) -> str:
         """Return what happened to the jobs; empty if the queue's promise allows it."""
@@ -107,7 +120,24 @@ class _Judgement:
             is_allowed = self._tables.record.queue.library is not None or len(jobs) <= each.hits
             if each.trial.action == "kill" and each.trial.point.role == "worker" and is_allowed:
                 return ""  # lost with the workers that had them, as promised; the worker of a library may have had several each
-        return f"{len(jobs)} jobs; {self._job_histories.describe(min(jobs))}"
+        total = self._count_jobs(check)
+        shown = f"{len(jobs)} jobs" if total <= EXAMPLES else f"{len(jobs)} of the first {EXAMPLES} of {total:,} jobs"
+        rule = self._find_rule(min(jobs)) if check == "duplicates" else ""
+        enqueued = self._job_histories.find_phase_at_id(min(jobs))
+        where = "" if phase in self._by_phase or enqueued is None else f" (in phase {enqueued})"
+        return f"{shown}; {self._job_histories.describe(min(jobs))}{f'; {rule}' if rule else ''}{where}"
+
+    def _find_rule(self, job_id: int) -> str:
+        """Return why a re-execution is not allowed."""
+        rows = self._tables.first("duplicates", 1, field("job_id") == job_id)["reason"].tolist()
+        return f"no reason to repeat it: {rows[0]}" if rows else ""
+
+    def _count_jobs(self, check: str) -> int:
+        """Return how many jobs broke the promise of a check, if only the first `EXAMPLES` of them are known by their ids; else 0."""
+        if check in _KINDS:
+            overdue = self._tables["overdue"]
+            return int(overdue.loc[overdue["kind"].isin(_KINDS[check]), "jobs"].sum())
+        return self._tables.state_count("unexpected") if check == "conservation" else 0
 
     def _list_jobs(self, check: str) -> Iterator[int]:
         """Return the jobs that broke the promise of a check."""
@@ -118,9 +148,8 @@ class _Judgement:
         elif check == "duplicates":
             yield from self._read_ids("duplicates", ~field("excused"))
         else:
-            kinds = (PASSED_OVER,) if check == "order" else (HELD_FOR_THE_DEAD, LEFT_BEHIND)
             overdue = self._tables["overdue"]
-            yield from (int(job) for jobs in overdue[overdue["kind"].isin(kinds)]["examples"] for job in jobs)
+            yield from (int(job) for jobs in overdue[overdue["kind"].isin(_KINDS[check])]["examples"] for job in jobs)
 
     def _read_ids(self, table: str, where: pc.Expression) -> Iterator[int]:
         for batch in self._tables.batches(table, ["job_id"], where):
@@ -143,13 +172,12 @@ class _Judgement:
         if self._tables.record.queue.library is not None and left_behind in ("unknown", "info"):
             return
         known = set(self._list_jobs("left behind"))
-        jobs: defaultdict[str | None, list[int]] = defaultdict(list)
-        for job_id in self._read_ids("jobs", field("state") == "claimed"):
-            if job_id not in known:
-                jobs[self._job_histories.find_phase(job_id)].append(job_id)
-        for phase, of_one in jobs.items():
-            what = f"{len(of_one)} jobs are still claimed, and no worker is left; {self._job_histories.describe(min(of_one))}"
-            if phase in self._by_phase:
-                self._by_phase[phase].mark_broken("left behind", what)
-            else:
-                self.outcome.elsewhere.append(f"{PROMISES['left behind']}: {what} (in phase {phase})")
+        jobs = [job_id for job_id in self._read_ids("jobs", field("state") == "claimed") if job_id not in known]
+        of_phases = self._group(sorted(jobs))
+        if not jobs:
+            return
+        found = {
+            phase: f"{len(of_one)} jobs are still claimed, and no worker is left; {self._job_histories.describe(min(of_one))}"
+            for phase, of_one in of_phases.items()
+        }
+        self._report("left behind", found, "")

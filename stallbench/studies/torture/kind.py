@@ -15,7 +15,7 @@ from stallbench.studies.page import Page, PageTable, write_pages
 from stallbench.studies.torture.outcome import PROMISES, RESULTS, TortureOutcome, TrialOutcome
 from stallbench.studies.torture.plan import TorturePlan
 from stallbench.studies.torture.record import TortureFolder, TortureRecord
-from stallbench.studies.torture.screen import describe_torture, print_torture
+from stallbench.studies.torture.screen import describe_repetition, describe_torture, print_torture
 
 
 class TortureKind(StudyKind[TortureRecord]):
@@ -48,11 +48,11 @@ def list_point_tables(plan: TorturePlan, outcome: TortureOutcome) -> list[PageTa
     )
     found = [
         *(
-            (str(each.trial.point), each.trial.action, reason, plan.describe_command(each.trial))
+            (str(each.trial.point), each.trial.action, reason, describe_repetition(plan, each))
             for each in outcome.trials
             for reason in each.reasons
         ),
-        *(("at no known point", "", text, "") for text in outcome.elsewhere),
+        *(("at no known point", "", text, f"repeat, with all points: {plan.command}") for text in outcome.elsewhere),
         *(("could not be judged", "", text, "") for text in outcome.undecided),
     ]
     what = PageTable(title="What does not hold", headers=("point", "action", "what happened", "repeat"), rows=found)

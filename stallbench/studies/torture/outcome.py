@@ -16,6 +16,7 @@ PROMISES: Mapping[str, str] = {
     "conservation": "nothing lost",
     "duplicates": "nothing repeated",
     "left behind": "nothing left behind",
+    "starvation": "nothing starved",
     "order": "in order",
     "errors": "no errors",
 }
@@ -32,6 +33,8 @@ class TrialOutcome:
     states: dict[str, State] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     """What happened, one sentence for each promise that does not hold or is unknown."""
+    needs_others: bool = False
+    """Whether a job that broke a promise was hit at other points, too, so that this point alone need not show it again."""
 
     def state_of(self, check: str) -> State:
         """Return the state of the promise of ``check``."""
@@ -44,8 +47,8 @@ class TrialOutcome:
 
     @property
     def is_sound(self) -> bool:
-        """Whether every promise holds."""
-        return not self.reasons
+        """Whether every promise holds that the queue gives: none is unknown."""
+        return not self.reasons and all(self.state_of(check) in ("holds", "not promised") for check in PROMISES)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,8 +68,8 @@ class TortureOutcome:
 
     @property
     def verdict(self) -> Literal["pass", "fail", "unknown"]:
-        """``pass`` if every promise holds at every point, ``fail`` if one is broken."""
-        if all(trial.is_sound for trial in self.trials) and not self.elsewhere and not self.undecided:
+        """``pass`` if every promise holds at every point, ``fail`` if one is broken; unknown if no point was tried."""
+        if self.trials and all(trial.is_sound for trial in self.trials) and not self.elsewhere and not self.undecided:
             return "pass"
         return "fail" if self.broken else "unknown"
 

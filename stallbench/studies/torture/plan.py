@@ -1,7 +1,7 @@
 """Plans what is tried on a queue: at which points a process is killed or paused, and the scenario of each run.
 
-There are two runs, one that kills and one that pauses. If a producer was killed, a job without a record is no evidence: the dead producer may
-have enqueued it. In the run that only pauses, such a job is evidence.
+There are two runs, one that kills and one that pauses. A producer that was killed may have enqueued a batch without a record, and no more
+(`stallbench.pipeline.unrecorded_enqueues`). In the run that only pauses, each job without a record is evidence.
 """
 
 from __future__ import annotations

@@ -10,10 +10,11 @@ from rich.table import Table
 
 from stallbench.console import VisibleConsole
 from stallbench.report.terminal import format_result
-from stallbench.studies.torture.outcome import PROMISES, State
+from stallbench.studies.torture.outcome import PROMISES, State, TrialOutcome
+from stallbench.studies.torture.plan import TorturePlan
 from stallbench.studies.torture.record import TortureRecord
 
-_WIDTH = 140
+_WIDTH = 160
 _MARKS: Mapping[State, str] = {
     "holds": "[green]holds[/]",
     "broken": "[bold red]BROKEN[/]",
@@ -40,14 +41,23 @@ def print_torture(record: TortureRecord, report: str, console: Console | None = 
         for reason in each.reasons:
             console.print(f"\n[bold]{each.trial.point}, {each.trial.action}[/]: {escape(reason)}", soft_wrap=True)
         if not each.is_sound:
-            console.print(f"  repeat: {escape(plan.describe_command(each.trial))}", soft_wrap=True)
+            console.print(f"  {escape(describe_repetition(plan, each))}", soft_wrap=True)
     for text in outcome.elsewhere:
         console.print(f"\n[bold]at no known point[/]: {escape(text)}", soft_wrap=True)
+    if outcome.elsewhere:
+        console.print(f"  repeat, with all points: {escape(plan.command)}", soft_wrap=True)
     for text in outcome.undecided:
         console.print(f"\n[bold]could not be judged[/]: {escape(text)}", soft_wrap=True)
     verdict = record.verdict if record.status == "completed" else "unknown"
     console.print(f"\n{format_result(verdict)}  {escape(describe_torture(record))}")
     console.print(f"report: {report}", soft_wrap=True)
+
+
+def describe_repetition(plan: TorturePlan, each: TrialOutcome) -> str:
+    """Return the command that tries again what was broken at a point: the point alone, or all of them if its jobs were hit at several."""
+    if each.needs_others:
+        return f"repeat, with all points, because a job was hit at several: {plan.command}"
+    return f"repeat: {plan.describe_command(each.trial)}"
 
 
 def describe_torture(record: TortureRecord) -> str:
