@@ -13,10 +13,12 @@ from stallbench.injection.job_faults import JobFault, JobFaults, start_job_fault
 from stallbench.scenario.model import Scenario
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.plan import SoakPlan, plan_soak
+from stallbench.studies.soak.screen import SoakView
 from stallbench.studies.soak.soak import carry_out_soak, continue_soak
 from stallbench.verdicts import Verdict, judge
 from tests.unit.fake_runner import FakeRunner, raise_at
 from tests.unit.made_up_run import make_record, make_run
+from tests.unit.test_shown_measures import FIGURES
 from tests.unit.test_soak_bad_input import make_soak
 
 LEFT_OVER = 7
@@ -124,3 +126,10 @@ def test_the_folder_of_a_cycle_that_was_not_recorded_any_more_is_made_again(tmp_
     again = soak.begin_cycle(2)
     assert again.events.is_dir()
     assert not again.left_over.exists(), "the next cycle begins with an empty queue"
+
+
+def test_the_figures_of_a_soak_are_in_its_log_too(tmp_path: Path) -> None:
+    """So that they are written when the terminal is closed."""
+    view = SoakView(tmp_path / "soak.log")
+    view.show("baseline", 5.0, lambda: FIGURES)
+    assert "baseline, 5 s left: " in (tmp_path / "soak.log").read_text()

@@ -14,7 +14,7 @@ from rich.table import Table
 from stallbench.console import TABLE_WIDTH, VisibleConsole
 from stallbench.report.terminal import format_result
 from stallbench.run.live_figures import LiveFigures
-from stallbench.run.view import RunView
+from stallbench.run.view import RunView, list_shown
 from stallbench.studies.regressions import print_regressions
 from stallbench.studies.soak.drift import Drift
 from stallbench.studies.soak.record import SoakRecord
@@ -52,6 +52,11 @@ class SoakView(RunView):
         if time.monotonic() - self._shown_s >= _SHOW_EVERY_S:
             self._shown_s = time.monotonic()
             super().show(phase, left_s, read_figures)
+
+    def _print_row(self, phase: str, left_s: float, figures: LiveFigures) -> None:
+        """Say the figures in one line: as a message they are in the log, too, and a closed terminal does not end the soak."""
+        shown = ", ".join(f"{each.label} {each.value} {each.unit}".rstrip() for each in list_shown(figures))
+        self.say(f"{phase}, {left_s:.0f} s left: {shown}")
 
     def _detach(self) -> None:
         self._is_detached = True
