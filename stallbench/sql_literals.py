@@ -31,8 +31,14 @@ def hide_literals(statement: str, engine: str = "postgres") -> str:
 
     ``engine``: ``mariadb`` and ``mysql`` have strings in double quotes, and backslashes in all strings.
     """
+    return split_literals(statement, engine)[0]
+
+
+def split_literals(statement: str, engine: str = "postgres") -> tuple[str, tuple[str, ...]]:
+    """Return a statement as `hide_literals` does, and its constants as they were written."""
     pattern = _POSTGRES if engine == "postgres" else _MYSQL
     parts: list[str] = []
+    constants: list[str] = []
     position = 0
     while found := pattern.search(statement, position):
         parts.append(statement[position : found.start()])
@@ -41,9 +47,12 @@ def hide_literals(statement: str, engine: str = "postgres") -> str:
             parts.append(" ")
             if found["comment"] == "/*":
                 position = _end_of_comment(statement, position, nests=engine == "postgres")
+        elif found["kept"]:
+            parts.append(found["kept"])
         else:
-            parts.append(found["kept"] or "?")
-    return "".join(parts) + statement[position:]
+            parts.append("?")
+            constants.append(found["constant"])
+    return "".join(parts) + statement[position:], tuple(constants)
 
 
 def _end_of_comment(statement: str, position: int, *, nests: bool) -> int:

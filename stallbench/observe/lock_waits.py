@@ -24,6 +24,8 @@ class LockWait:
     """None in the first moment."""
     lock: str
     """What it waits for, in words."""
+    kind: str = ""
+    """Which kind of lock that is, in words of the engine's own; empty if they are not distinguished. No name can be part of it."""
     statement: str = ""
     """With which it waits, if the server says it here."""
     holders: tuple[Session, ...] = ()
@@ -32,6 +34,8 @@ class LockWait:
     """Who holds nothing that it wants, but waits before it for a lock that excludes its own."""
     advisory: str = ""
     """Of an advisory lock: its key, as the application writes it."""
+    suspected: int = 0
+    """Who holds the lock that its statement names, which does not prove that it waits for that one; 0 if nobody."""
 
     @property
     def blockers(self) -> tuple[Session, ...]:

@@ -17,7 +17,7 @@ from stallbench.observe.observer import Observation
 from stallbench.observe.subject import Finding
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
-from tests.integration.observed import section_of, text_of
+from tests.integration.observed import cannot_see, section_of, text_of
 from tests.integration.observed_states import record_state
 from tests.integration.test_observe_innodb import connected, execute, look_at
 from tests.waiting import wait_for
@@ -229,7 +229,6 @@ def test_a_worker_that_waits_and_has_a_read_view_is_a_victim(sessions: Sessions,
 
 
 def test_the_lock_of_get_lock_is_named_with_its_holder_which_has_no_transaction(sessions: Sessions) -> None:
-    execute(sessions.endpoint, RECORDS.format("NO"))
     holder = sessions.open("SELECT get_lock('nightly', 0)")
     worker = sessions.open_waiting("SELECT get_lock('nightly', 300)")
     observation, finding = sessions.find(f"ession {holder.number} ", "blocks 1 session")
@@ -243,4 +242,18 @@ def test_the_lock_of_get_lock_is_named_with_its_holder_which_has_no_transaction(
     assert finding.caution == "closes its connection; it has no transaction, so no change is undone"
     assert_offers_none_for(observation, worker)
     execute(sessions.endpoint, finding.statement)
+    assert worker.end() == ""
+
+
+def test_without_a_record_of_its_locks_only_the_statement_says_who_may_hold_that_of_get_lock(sessions: Sessions) -> None:
+    execute(sessions.endpoint, RECORDS.format("NO"))
+    holder = sessions.open("SELECT get_lock('nightly', 0)")
+    worker = sessions.open_waiting("SELECT get_lock('nightly', 300)")
+    observation, finding = sessions.find(
+        "waits for a lock of GET_LOCK", f"its statement names a lock that session {holder.number} holds"
+    )
+    assert finding.statement == ""
+    assert_offers_none_for(observation, holder, worker)
+    assert "does not record metadata locks" in cannot_see(observation) or sessions.endpoint.engine == "mysql"
+    holder.execute("DO release_lock('nightly')")
     assert worker.end() == ""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from stallbench.observe.innodb.lock_waits import find_lock_name
 from stallbench.observe.innodb.metadata_locks import Blockers, OtherLock, find_blockers, read_metadata_blockers
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session
 from stallbench.observe.lock_waits import LockWait, LockWaits
@@ -87,7 +90,7 @@ def test_only_sessions_of_clients_are_read() -> None:
 
     class Server:
         def fetch(self, query: str) -> list[tuple[object, ...]]:
-            of_client = (9, "EXCLUSIVE", "SHARED_READ", 0, 3, "")
+            of_client = (9, "EXCLUSIVE", "SHARED_READ", 0, 3, "", "")
             leaves_out = all(f"{one}.processlist_id IS NOT NULL" in query for one in ("waiter", "holder"))
             return [of_client] if leaves_out else [of_client, (None, *of_client[1:])]
 
@@ -111,3 +114,32 @@ def test_what_ends_a_session_is_no_more_than_is_needed_and_says_what_is_lost() -
         remedy = end_session(7, session)
         assert remedy.statement == statement
         assert words in remedy.caution
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("SELECT get_lock('nightly', 300)", "nightly"),
+        ("/* scheduler */ do GET_LOCK ( 'it''s' , -1 ) ; -- until it is free", "it's"),
+        ("SELECT /* get_lock('app.scheduler' */ get_lock('mine', 100)", "mine"),
+        ("SELECT get_lock(/* 'app.scheduler', */ 'mine', 100)", "mine"),
+        ("SELECT get_lock('mine', 100), 'get_lock(\\'app.scheduler\\', 1)'", None),
+        ("SELECT 'get_lock(', get_lock('mine', 100)", None),
+        ("SELECT get_lock('app.scheduler', 0) OR get_lock('mine', 100)", None),
+        ("SELECT /*! get_lock('mine', 100), */ get_lock('app.scheduler', 0)", None),
+        ("SELECT get_lock('app.scheduler', 0) -- \n + get_lock('mine', 100)", None),
+        ("SELECT get_lock('app.' 'scheduler', 100)", None),
+        ("SELECT get_lock(concat('app.', 'scheduler'), 100)", None),
+        ("SELECT get_lock(N'app.scheduler', 100)", None),
+        ("SELECT get_lock(100, 'app.scheduler')", None),
+        ("SELECT get_lock('app.scheduler", None),
+        ("", None),
+    ],
+)
+def test_only_a_statement_that_is_nothing_but_a_call_of_get_lock_names_a_lock(statement: str, name: str | None) -> None:
+    assert find_lock_name(statement) == name
+
+
+def test_the_name_of_a_lock_of_get_lock_is_that_of_the_record() -> None:
+    lock = OtherLock(WRITER, "SHARED_NO_WRITE", "SHARED_NO_WRITE", is_pending=False, pid=READER, user_lock="nightly")
+    assert find_blockers([lock])[WRITER].user_lock == "nightly"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pymysql
 
 from stallbench.engines.collectors.collector import INNODB, ServerCollector, samples_of
+from stallbench.engines.collectors.connections import NotMeasuredError
 from stallbench.engines.collectors.document import WatchedServer
 from stallbench.engines.collectors.holders import MOST_RECORDED, WORTH_RECORDING_S
 from stallbench.engines.collectors.innodb_views import read_open_transactions
@@ -25,12 +26,12 @@ class InnoDBHorizonCollector(ServerCollector):
     engines = INNODB
 
     def sample_server(self, server: WatchedServer, connection: pymysql.Connection) -> Iterator[Sample]:
-        """Yield a set of samples for each holder, by rank, and the horizon's age."""
-        holding = [
-            (each.view_age_xids, each)
-            for each in read_open_transactions(connection)
-            if each.view_age_xids is not None and not each.user.startswith(_COLLECTOR)
-        ]
+        """Yield a set of samples for each holder, by rank, and the horizon's age; raises `NotMeasuredError` if the oldest one may be unknown."""
+        found = [each for each in read_open_transactions(connection) if not each.user.startswith(_COLLECTOR)]
+        for each in found:
+            if each.view_unknown_because:
+                raise NotMeasuredError(f"{server.name}: the read view of session {each.thread_id}: {each.view_unknown_because}")
+        holding = [(each.view_age_xids, each) for each in found if each.view_age_xids is not None]
         holding.sort(key=lambda item: (-item[0], -item[1].age_s))
         for rank, (age_xids, holder) in enumerate(holding[:MOST_RECORDED]):
             if rank == 0 or holder.age_s >= WORTH_RECORDING_S:

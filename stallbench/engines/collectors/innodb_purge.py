@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pymysql
 
 from stallbench.engines.collectors.collector import INNODB, ServerCollector, samples_of
+from stallbench.engines.collectors.connections import NotMeasuredError
 from stallbench.engines.collectors.document import WatchedServer
-from stallbench.engines.collectors.innodb_views import read_views
+from stallbench.engines.collectors.innodb_views import IMITATED, read_views
 from stallbench.records.samples import Sample
 
 _STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb\\_history\\_list\\_length'"
@@ -25,11 +26,14 @@ class InnoDBPurgeCollector(ServerCollector):
     def sample_server(self, server: WatchedServer, connection: pymysql.Connection) -> Iterator[Sample]:
         """Yield both; a replica's length has a name of its own, so that it is not taken for the primary's."""
         length = "history_list_length" if server.role == "primary" else "replica_history_list_length"
+        views = read_views(connection)
         yield from samples_of(
             server.name,
             "server",
-            {length: read_history_list_length(connection), "unpurged_transactions": read_views(connection).unpurged_transactions},
+            {length: read_history_list_length(connection), "unpurged_transactions": views.unpurged_transactions},
         )
+        if views.is_imitated:
+            raise NotMeasuredError(f"{server.name}: unpurged transactions: {IMITATED}")
 
 
 def read_history_list_length(connection: pymysql.Connection) -> int | None:

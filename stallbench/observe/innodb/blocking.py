@@ -44,7 +44,7 @@ class InnoDBBlockingSubject(Subject):
         unseen: list[Unseen] = []
         tree = read_tree(look)
         waits = tree.waits
-        is_for_metadata = any(METADATA_LOCK in one.lock for one in waits.by_session.values())
+        is_for_metadata = any(one.kind == METADATA_LOCK for one in waits.by_session.values())
         findings = tree.judge_heads(
             self.name,
             lambda head: [end_head(head, tree)],
@@ -88,11 +88,11 @@ class InnoDBBlockingSubject(Subject):
 
 def _count(look: Look, tree: WaitTree) -> list[str]:
     """Return how many wait, and for what nobody does."""
-    locks = [one.lock for one in tree.waits.by_session.values()]
-    sentences = [tree.count()] if locks else []
-    if tree.waits.is_complete and not any(lock.startswith(ROW) for lock in locks):
+    kinds = [one.kind for one in tree.waits.by_session.values()]
+    sentences = [tree.count()] if kinds else []
+    if tree.waits.is_complete and ROW not in kinds:
         sentences.append("No session waits for a row lock.")
-    if not any(METADATA_LOCK in lock for lock in locks):
+    if METADATA_LOCK not in kinds:
         seen = "" if look.known.sees_all else " that this user may see"
         sentences.append(f"No session{seen} waits for a metadata lock.")
     return sentences
@@ -137,11 +137,14 @@ def _judge_unknown(
         return []
     waiting = sorted(waiting, key=lambda one: -(one.waits_s or 0.0))
     first = waiting[0]
-    kind = next((one for one in (METADATA_LOCK, SERVER_LOCK) if one in first.lock), "lock of GET_LOCK")
-    holder = "look for the oldest transaction, or for a prepared XA transaction"
-    if kind == METADATA_LOCK:
+    holder = "a session that has called GET_LOCK, and needs no transaction for it"
+    if first.suspected:
+        holder = (
+            f"its statement names a lock that session {first.suspected} holds, which does not prove that it waits for that lock"
+        )
+    if first.kind == METADATA_LOCK:
         holder = _describe_unknown_holder(waiting, transactions)
-    if kind == SERVER_LOCK:
+    if first.kind == SERVER_LOCK:
         holder = "look for a backup, or for an idle session that has executed FLUSH TABLES WITH READ LOCK; UNLOCK TABLES there releases it"
     is_behind_change = len(waiting) > 1 and is_change(first.statement)
     count = format_plural(len(waiting) - 1, "session")
@@ -150,10 +153,10 @@ def _judge_unknown(
             severity=judge_wait(waiting),
             subject=subject,
             about="metadata locks",
-            sentence=f"{format_plural(len(waiting), 'session waits', 'sessions wait')} for a {kind}, "
+            sentence=f"{format_plural(len(waiting), 'session waits', 'sessions wait')} for a {first.kind}, "
             f"the longest for {format_age(first.waits_s)} (session {first.session}: {shorten_text(first.statement, 70, 'mysql')}). "
             f"Who holds it is not known: {holder}.",
-            because=_MEANS_OF.get(kind, ""),
+            because=_MEANS_OF.get(first.kind, ""),
             statement=statement_to_cancel(first.session) if is_behind_change else "",
             caution=f"ends the {tree.command_of(first.session)} of session {first.session}, which must be repeated; {count} behind it "
             f"{'continues' if len(waiting) == 2 else 'continue'}, unless the unknown holder excludes {'it' if len(waiting) == 2 else 'them'}, too"

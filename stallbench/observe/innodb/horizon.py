@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from stallbench.engines.collectors.innodb_purge import read_history_list_length
 from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
@@ -10,7 +10,7 @@ from stallbench.observe.formatting import capitalize_first, format_age, format_c
 from stallbench.observe.innodb.blocking import end_head, read_tree
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, read_sessions
 from stallbench.observe.lock_waits import Session
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
+from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, VERY_LONG_TRANSACTION_S
 from stallbench.observe.wait_tree import WaitTree
 
@@ -33,6 +33,7 @@ class InnoDBHorizonSubject(Subject):
     def look(self, look: Look) -> Section:
         """Return the oldest transactions, and a finding for the one whose read view is the oldest if it is old."""
         found = [one for one in read_open_transactions(look.server) if one.age_s >= BRIEF_S]
+        unknown = [one for one in found if one.view_unknown_because]
         holding = sorted(
             (one for one in found if one.view_age_xids is not None), key=lambda one: (-(one.view_age_xids or 0), -one.age_s)
         )
@@ -65,25 +66,41 @@ class InnoDBHorizonSubject(Subject):
             rows=rows,
             has_statements=True,
             sentences=(
-                _count_others(len(found) - len(holding), len(holding)),
+                *_count_others(len(found) - len(holding) - len(unknown), len(holding), len(unknown)),
                 f"History list: {format_count(length)} transactions whose old row versions are not purged{growth}.",
             ),
             findings=tuple(
                 _judge(one, sessions, length, causes.get(one.thread_id), tree) for one in holding[:1] if _is_long(one, length)
             )
-            or _judge_without_view(holding, length),
+            or _judge_without_view([*holding, *unknown], length),
+            unseen=tuple(
+                Unseen(what=f"which session holds purge back: the read views of {_name_some(those)}", why=why)
+                for why in dict.fromkeys(one.view_unknown_because for one in unknown)
+                if (those := [one for one in unknown if one.view_unknown_because == why])
+            ),
         )
 
 
-def _count_others(without_view: int, holding: int) -> str:
+def _name_some(unknown: Sequence[OpenTransaction]) -> str:
+    names = ", ".join(f"session {one.thread_id}" for one in unknown[:_MOST_SHOWN])
+    return names if len(unknown) <= _MOST_SHOWN else f"{names}, and {len(unknown) - _MOST_SHOWN:,} more"
+
+
+def _count_others(without_view: int, holding: int, unknown: int) -> Iterator[str]:
+    if unknown:
+        count = format_plural(unknown, "transaction that is older than a second", "transactions that are older than a second")
+        yield f"Of {count} it is not known whether there is a read view."
     if without_view:
         more = format_plural(
             without_view, "transaction that is older than a second has", "transactions that are older than a second have"
         )
-        return f"{more} no read view, and {'keeps' if without_view == 1 else 'keep'} nothing from being purged."
-    return (
-        "Each transaction that is older than a second has a read view." if holding else "No transaction is older than a second."
-    )
+        yield f"{more} no read view, and {'keeps' if without_view == 1 else 'keep'} nothing from being purged."
+    elif not unknown:
+        yield (
+            "Each transaction that is older than a second has a read view."
+            if holding
+            else "No transaction is older than a second."
+        )
 
 
 def _is_long(oldest: OpenTransaction, length: int | None) -> bool:

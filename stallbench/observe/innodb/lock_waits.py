@@ -1,7 +1,7 @@
 """Who waits for whom on a MariaDB or MySQL server: for rows, for metadata locks, and for the locks of GET_LOCK.
 
-InnoDB counts the sessions that wait for rows. The list of sessions shows who waits for another lock; who holds that is known only to the
-performance schema, and of GET_LOCK to the server.
+InnoDB counts the sessions that wait for rows. The list of sessions shows who waits for another lock; who holds that, and which lock of GET_LOCK it
+is, is known only to the performance schema. A statement is what its user has written: the lock that it names is shown as such, and no more.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from stallbench.observe.innodb.metadata_locks import (
 from stallbench.observe.innodb.sessions import NO_SESSION
 from stallbench.observe.lock_waits import LockWait, LockWaits, Session
 from stallbench.observe.subject import Look, Section, Subject, Unseen
+from stallbench.sql_literals import split_literals
 
-ROW, METADATA_LOCK = "a row", "metadata lock"
-"""In the words for what a session waits for."""
+ROW, METADATA_LOCK, USER_LOCK = "a row", "metadata lock", "lock of GET_LOCK"
+"""With `SERVER_LOCK` the kinds of locks for which a session waits."""
 _COUNT = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"
 _MOST_WAITS = 5000
 # Each that waits for a row waits for whoever holds it and for all that wait before it.
@@ -34,7 +35,10 @@ _ROW_WAITS = f"""
 SELECT waiting_pid, blocking_pid, wait_age_secs, concat_ws(' ', waiting_lock_mode, 'on', locked_table, locked_index)
 FROM sys.x$innodb_lock_waits ORDER BY wait_age_secs DESC LIMIT {_MOST_WAITS}
 """
-_LOCK_NAME = re.compile(r"get_lock\s*\(\s*'((?:[^'\\]|'')*)'", re.IGNORECASE)
+_GET_LOCK = re.compile(r"\s*(?:SELECT|DO)\s+get_lock\s*\(\s*\?\s*,\s*-?\s*\?\s*\)\s*;?\s*", re.IGNORECASE)
+"""Without constants and comments."""
+_NAME = re.compile(r"'((?:[^'\\]|'')*)'")
+_EXECUTED_COMMENT = re.compile(r"/\*M?!")
 _USED_BY = "SELECT is_used_lock(%s)"
 
 
@@ -65,7 +69,7 @@ class InnoDBLockWaitsSubject(Subject):
         if metadata_waits:
             try:
                 blockers = read_metadata_blockers(look.server)
-                if not blockers and any(not one.is_user_lock and not one.is_of_server for one in metadata_waits):
+                if not blockers and any(not one.is_of_server for one in metadata_waits):
                     unseen.append(describe_unrecorded())
             except pymysql.Error as error:
                 unseen.append(Unseen(what="who holds the metadata lock for which sessions wait", why=str(error.args[-1])))
@@ -84,6 +88,7 @@ def _read_row_waits(server: Any) -> list[LockWait]:
             session=pid,
             waits_s=None if age_s is None else float(age_s),
             lock=f"{ROW}: {lock}",
+            kind=ROW,
             # Those that wait themselves hold nothing of it, if one that does not wait is there.
             holders=_name_sessions([one for one in blockers[pid] if one not in blockers] or list(blockers[pid])),
         )
@@ -93,26 +98,42 @@ def _read_row_waits(server: Any) -> list[LockWait]:
 
 def _make_wait(server: Any, wait: MetadataWait, blockers: Blockers | None) -> LockWait:
     holders, ahead = (blockers.holders, blockers.ahead) if blockers and not wait.is_of_server else ((), ())
-    key = ""
-    if wait.is_user_lock and (match := _LOCK_NAME.search(wait.statement)):
-        key = f"'{match[1]}'"
-        if not holders:
-            ((holder,),) = server.fetch(_USED_BY, (match[1].replace("''", "'"),))
-            holders = (int(holder),) if holder and int(holder) != wait.pid else ()
+    key = _quote(blockers.user_lock) if blockers and blockers.user_lock else ""
+    named, suspected = "", 0
+    if wait.is_user_lock and not key and (name := find_lock_name(wait.statement)) is not None:
+        named = _quote(name)
+        ((holder,),) = server.fetch(_USED_BY, (name,))
+        suspected = int(holder or 0)
     return LockWait(
         session=wait.pid,
         waits_s=wait.waits_s,
-        lock=_describe_lock(wait, key),
+        lock=_describe_lock(wait, key, named),
+        kind=USER_LOCK if wait.is_user_lock else SERVER_LOCK if wait.is_of_server else METADATA_LOCK,
         statement=wait.statement,
         holders=_name_sessions(holders),
         ahead=_name_sessions(ahead),
         advisory=key,
+        suspected=0 if suspected == wait.pid else suspected,
     )
 
 
-def _describe_lock(wait: MetadataWait, key: str) -> str:
+def find_lock_name(statement: str) -> str | None:
+    """Return which lock a statement names that is nothing but a call of GET_LOCK; none of another one."""
+    hidden, constants = split_literals(statement, "mysql")
+    if not _GET_LOCK.fullmatch(hidden) or len(constants) != 2 or _EXECUTED_COMMENT.search(statement):
+        return None
+    name, patience_s = constants
+    match = _NAME.fullmatch(name)
+    return match[1].replace("''", "'") if match and patience_s[0] in ".0123456789" else None
+
+
+def _quote(name: str) -> str:
+    return "'" + name.replace("'", "''") + "'"
+
+
+def _describe_lock(wait: MetadataWait, key: str, named: str) -> str:
     if wait.is_user_lock:
-        return f"the lock {key or 'of GET_LOCK'}"
+        return f"the lock {key or 'of GET_LOCK'}" + (f"; its statement names {named}" if named else "")
     name = wait.state.removeprefix("Waiting for ")
     return f"{SERVER_LOCK} ({name})" if wait.is_of_server else name
 

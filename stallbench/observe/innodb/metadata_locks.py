@@ -20,7 +20,8 @@ ORDER BY time DESC, id
 """
 _LOCKS = """
 SELECT DISTINCT waiter.processlist_id, pending.lock_type, other.lock_type, other.lock_status = 'PENDING', coalesce(holder.processlist_id, 0),
-  coalesce(holder.processlist_info, '')
+  coalesce(holder.processlist_info, ''),
+  if(pending.object_type LIKE 'USER%LOCK', coalesce(nullif(pending.object_name, ''), pending.object_schema, ''), '')
 FROM performance_schema.metadata_locks AS pending
 JOIN performance_schema.threads AS waiter ON waiter.thread_id = pending.owner_thread_id
 JOIN performance_schema.metadata_locks AS other ON other.object_type = pending.object_type
@@ -30,6 +31,7 @@ LEFT JOIN performance_schema.threads AS holder ON holder.thread_id = other.owner
 WHERE pending.lock_status = 'PENDING' AND other.lock_status IN ('GRANTED', 'PENDING')
 AND waiter.processlist_id IS NOT NULL AND (holder.processlist_id IS NOT NULL OR holder.thread_id IS NULL)
 """
+# MariaDB has the name of a lock of GET_LOCK as the schema.
 # What a granted lock keeps others from (sql/mdl.cc of both servers). Every other kind that waits, such as EXCLUSIVE, waits for any lock.
 _EXCLUDES_READERS = frozenset({"SHARED_NO_READ_WRITE", "EXCLUSIVE"})
 _EXCLUDES_WRITERS = _EXCLUDES_READERS | {"SHARED_READ_ONLY", "SHARED_NO_WRITE"}
@@ -81,6 +83,8 @@ class OtherLock(NamedTuple):
     """0 if its session has ended and left the lock to a prepared XA transaction."""
     statement: str = ""
     """What the other session executes; empty if nothing."""
+    user_lock: str = ""
+    """The name of the lock, if it is one of GET_LOCK."""
 
 
 class Blockers(NamedTuple):
@@ -89,6 +93,8 @@ class Blockers(NamedTuple):
     holders: tuple[int, ...] = ()
     ahead: tuple[int, ...] = ()
     """Changes of the table that wait themselves. What they hold ends with their statement."""
+    user_lock: str = ""
+    """The name of the lock, if it is one of GET_LOCK."""
 
 
 def read_metadata_waits(server: Any) -> list[MetadataWait]:
@@ -103,8 +109,8 @@ def read_metadata_blockers(server: Any) -> dict[int, Blockers]:
     """Return, by session that waits, for whom; empty if the server does not record it. Raises PyMySQL's errors."""
     return find_blockers(
         [
-            OtherLock(int(waiter), str(awaited), str(kind), bool(int(pending)), int(pid), str(statement))
-            for waiter, awaited, kind, pending, pid, statement in server.fetch(_LOCKS)
+            OtherLock(int(waiter), str(awaited), str(kind), bool(int(pending)), int(pid), str(statement), str(name))
+            for waiter, awaited, kind, pending, pid, statement, name in server.fetch(_LOCKS)
         ]
     )
 
@@ -125,7 +131,7 @@ def find_blockers(locks: Sequence[OtherLock]) -> dict[int, Blockers]:
         # Otherwise it waits for MariaDB's LOCK TABLES READ, which is shown as SHARED_READ.
         blocking = {one.pid: one for one in conflicting or upgradable or before or granted}
         ahead = tuple(pid for pid, one in blocking.items() if pid in by_waiter and is_change(one.statement))
-        found[waiter] = Blockers(tuple(pid for pid in blocking if pid not in ahead), ahead)
+        found[waiter] = Blockers(tuple(pid for pid in blocking if pid not in ahead), ahead, others[0].user_lock)
     return {waiter: blockers for waiter, blockers in found.items() if blockers.holders or blockers.ahead}
 
 
