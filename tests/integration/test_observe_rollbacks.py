@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 import psycopg
@@ -31,12 +31,13 @@ def workers_that_time_out(endpoint: Endpoint) -> Iterator[None]:
         with connect(endpoint, "worker") as worker:
             worker.execute("SET statement_timeout = '5ms'")
             while not ended.is_set():
-                worker.execute("SELECT 1")
+                with suppress(psycopg.errors.QueryCanceled):  # on a machine that stands still just then
+                    worker.execute("SELECT 1")
                 for _ in range(3):
                     with pytest.raises(psycopg.errors.QueryCanceled):
                         worker.execute("SELECT pg_sleep(1)")
 
-    workers = [Thread(target=work) for _ in range(16)]  # so many that a busy machine has enough of them each second
+    workers = [Thread(target=work) for _ in range(8)]
     for worker in workers:
         worker.start()
     try:
