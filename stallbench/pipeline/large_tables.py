@@ -10,19 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from stallbench.base.storage.address import AnyPath
-from stallbench.pipeline.tables import SORTED_BY, TABLES, open_table, to_pandas
+from stallbench.pipeline.tables import SORTED_BY, open_table, schema_of, to_pandas
 
 LARGE = frozenset({"jobs", "order", "duplicates", "rounds"})
 """Tables whose rows grow with the jobs of a run. A queue that keeps its promises has few rows in all of them but ``jobs``."""
-
-_TYPES = {
-    "long": pa.int64(),
-    "int": pa.int32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "boolean": pa.bool_(),
-    "array<long>": pa.list_(pa.int64()),
-}
 
 
 def read_batches(
@@ -32,7 +23,7 @@ def read_batches(
 
     Raises as `stallbench.pipeline.tables.read_table` does.
     """
-    table = open_table(run_folder, name, _schema_of(name))
+    table = open_table(run_folder, name)
     yield from table.to_batches(columns=columns, filter=where, fragment_readahead=1, batch_readahead=1)
 
 
@@ -41,19 +32,13 @@ def read_first(run_folder: AnyPath, name: str, count: int, *, where: pc.Expressi
 
     ``where`` and errors are those of `read_batches`.
     """
-    schema = _schema_of(name)
+    schema = schema_of(name)
     keys = [(key, "ascending") for key in SORTED_BY[name]]
     first = schema.empty_table()
     for batch in read_batches(run_folder, name, schema.names, where=where):
         both = pa.concat_tables([first, pa.Table.from_batches([batch])])
         first = both.take(pc.select_k_unstable(both, min(count, both.num_rows), keys))
     return to_pandas(name, first)
-
-
-def _schema_of(name: str) -> pa.Schema:
-    """Return the declared columns of a table: a file without rows may have been written with other types."""
-    pairs = (column.split(" ") for column in TABLES[name].split(", "))
-    return pa.schema([(column, _TYPES[kind]) for column, kind in pairs])
 
 
 def field(name: str) -> pc.Expression:

@@ -76,6 +76,18 @@ TABLES = {
 MADE_WHOLE = "_SUCCESS"
 """The file that Spark adds to a table's folder once everything in it has been written."""
 
+MOST_ROWS = 1_000_000
+"""Of a table that is read completely: a second of a run has a row in the largest, so this is eleven days. A few kilobytes of Parquet can hold more."""
+
+_TYPES = {
+    "long": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "array<long>": pa.list_(pa.int64()),
+    "array<string>": pa.list_(pa.string()),
+}
 _WHOLE_NUMBERS = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
 SORTED_BY = {
     "jobs": ["job_id"],
@@ -103,23 +115,46 @@ def read_table(run_folder: AnyPath, name: str, columns: list[str] | None = None)
     """Return table ``name`` of a run, or only its ``columns``, in an order that is always the same.
 
     Whole numbers that may be missing come as ``Int64``, so that a time in nanoseconds is never rounded by a NaN beside it. Raises
-    `NoTableError` if the table is not there or not whole.
+    `NoTableError` if the table is not there, not whole, or not one that the bench has made.
     """
-    return to_pandas(name, open_table(run_folder, name).to_table(columns=columns))
+    table = open_table(run_folder, name)
+    try:
+        fragment = next(iter(table.get_fragments()), None)
+        missing = [key for key in SORTED_BY[name] if fragment and key not in fragment.physical_schema.names]
+        if missing:
+            raise NoTableError(_say(run_folder, name, f"has no column {missing[0]}"))
+        if (rows := table.count_rows()) > MOST_ROWS:
+            raise NoTableError(_say(run_folder, name, f"has {rows:,} rows, and at most {MOST_ROWS:,} are read"))
+        return to_pandas(name, table.to_table(columns=columns))
+    except pa.ArrowException as error:
+        raise NoTableError(_say(run_folder, name, f"cannot be read ({str(error).splitlines()[0]})")) from None
 
 
-def open_table(run_folder: AnyPath, name: str, schema: pa.Schema | None = None) -> ds.Dataset:
-    """Return table ``name`` of a run, with the columns of ``schema`` or those of its files, without reading rows; raises as `read_table` does."""
+def open_table(run_folder: AnyPath, name: str) -> ds.Dataset:
+    """Return table ``name`` of a run, with its declared columns, without reading rows; raises as `read_table` does.
+
+    The columns are not those of its files: a file without rows may have been written with other types.
+    """
     if name not in TABLES:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
     folder = run_folder / "tables" / name
     if not (folder / MADE_WHOLE).is_file():
-        raise NoTableError(
-            f"{folder}: the table is not there or not whole; make it by: {format_shell_command(['stallbench', 'report', run_folder])}"
-        )
+        raise NoTableError(_say(run_folder, name, "is not there or not whole"))
+    schema = schema_of(name)
     if isinstance(folder, Path):
         return ds.dataset(folder, schema, format="parquet")
     return ds.dataset(folder.path, schema, format="parquet", filesystem=folder.fs)
+
+
+def schema_of(name: str) -> pa.Schema:
+    """Return the declared columns of a table."""
+    pairs = (column.split(" ") for column in TABLES[name].split(", "))
+    return pa.schema([(column, _TYPES[kind]) for column, kind in pairs])
+
+
+def _say(run_folder: AnyPath, name: str, what: str) -> str:
+    remedy = format_shell_command(["stallbench", "report", run_folder])
+    return f"{run_folder / 'tables' / name}: the table {what}; make it by: {remedy}"
 
 
 def to_pandas(name: str, table: pa.Table) -> pd.DataFrame:

@@ -189,11 +189,13 @@ class Process:
         return left
 
     def signal(self, signum: signal.Signals) -> None:
-        """Send it a signal. SIGKILL, SIGSTOP and SIGCONT go to its whole process group."""
+        """Send it a signal. SIGKILL, SIGSTOP and SIGCONT go to its whole process group. If it has ended, its number may be another process's by now."""
+        if self.poll() is not None:
+            return
         try:
             if signum in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT):
                 os.killpg(self.pid, signum)
-            elif self.poll() is None:
+            else:
                 os.kill(self.pid, signum)
         except ProcessLookupError:
             self.poll()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,15 +10,16 @@ from junitparser import TestSuite
 from stallbench.report.junit import make_case, write_suites
 from stallbench.studies.regressions import CHECK
 from stallbench.studies.study import StudyRecord, StudyRun
+from stallbench.verdicts.verdict_file import NAME, read_verdict
 
 
 def make_run_suite(title: str, runs: Path, run: StudyRun, where: str) -> TestSuite:
     """Return the suite of a run. ``runs``: where its folder is. ``where``: what the names of the classes of its cases begin with."""
     suite = TestSuite(title)
-    path = runs / (run.folder or "") / "verdict.json"
-    if run.status == "completed" and run.folder and path.is_file():
-        for finding in json.loads(path.read_text())["findings"]:
-            suite.add_testcase(make_case(finding["subject"], f"{where}.{finding['check']}", finding["result"], finding["reason"]))
+    folder = runs / (run.folder or "")
+    if run.status == "completed" and run.folder and (folder / NAME).is_file():
+        for finding in read_verdict(folder).findings:
+            suite.add_testcase(make_case(finding.subject, f"{where}.{finding.check}", finding.result, finding.reason))
     else:
         reason = f"{run.status}: {run.reason or 'no reason was recorded'}"
         suite.add_testcase(make_case("the run is carried out", f"{where}.status", "unknown", reason))

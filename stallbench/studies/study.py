@@ -13,9 +13,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from typing import Annotated, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from stallbench.base.duration import ON_RECORD
 from stallbench.base.storage.atomic_file import replace_file
@@ -47,13 +47,20 @@ class StudyPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def _require_below(folder: str) -> str:
+    """Refuse a path that leads out of the study, or that a page would take for an address: somebody may have sent the record."""
+    if any(part in ("", ".", "..") or ":" in part or not part.isprintable() for part in folder.replace("\\", "/").split("/")):
+        raise ValueError(f"{folder!r} is not the path of a folder below that of the runs")
+    return folder
+
+
 class StudyRun(StudyPart):
     """One run of a study."""
 
     number: int
     """From 1."""
-    folder: str | None = None
-    """Path of the run's folder, relative to where the study has its runs; none if the run has none."""
+    folder: Annotated[str, AfterValidator(_require_below)] | None = None
+    """Path of the run's folder, relative to where the study has its runs and below it; none if the run has none."""
     status: Literal["planned", "running", "completed", "failed", "aborted"] = "planned"
     """``failed``: could not be carried out. ``aborted``: interrupted, or the bench was killed during it."""
     reason: str = ""

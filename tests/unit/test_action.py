@@ -71,9 +71,20 @@ def test_a_scenario_is_run_and_its_summary_is_shown_whatever_its_verdict(action:
 
 def test_without_a_scenario_a_server_is_observed_once_unless_a_time_is_given(action: dict[str, Any], tmp_path: Path) -> None:
     ended, summary = run_last_step(action, tmp_path / "once", dsn="postgresql://a@b/c")
-    assert (ended.returncode, summary) == (0, "stallbench observe --dsn postgresql://a@b/c --once\n")
+    assert (ended.returncode, summary) == (0, "<pre>\nstallbench observe --dsn postgresql://a@b/c --once\n</pre>\n")
     ended, summary = run_last_step(action, tmp_path / "for", stub_exit=3, dsn="postgresql://a@b/c", arguments="--for 1m --all")
-    assert (ended.returncode, summary) == (3, "stallbench observe --dsn postgresql://a@b/c --for 1m --all\n")
+    assert (ended.returncode, summary) == (3, "<pre>\nstallbench observe --dsn postgresql://a@b/c --for 1m --all\n</pre>\n")
+
+
+def test_what_a_server_says_is_no_command_of_the_log_and_no_markup_of_the_summary(action: dict[str, Any], tmp_path: Path) -> None:
+    hostile = "</pre>![t](https://evil.test/t.png)<img src=x>&amp;"
+    ended, summary = run_last_step(action, tmp_path, dsn=hostile)
+    begin, *report, end = ended.stdout.splitlines()
+    token = begin.removeprefix("::stop-commands::")
+    assert (len(token), end) == (32, f"::{token}::")
+    assert hostile in "\n".join(report)
+    assert "&lt;/pre&gt;![t](https://evil.test/t.png)&lt;img src=x&gt;&amp;amp;" in summary
+    assert summary.count("<") == 2, "of the block itself, in which nothing is Markdown"
 
 
 def test_neither_is_bad_input(action: dict[str, Any], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from stallbench.studies.saturation import find_time_to_saturation_s
 from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION, ComparedMetric
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.duplicates import count_repeated
+from stallbench.verdicts.verdict_file import read_verdict
 
 _SAFETY_CHECKS = ("conservation", "duplicates", "requirements")
 _SAFETY = ("jobs_lost", "jobs_repeated", "jobs_unexpected")
@@ -51,14 +51,14 @@ def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> Compare
     try:
         tables = RunTables(path)
         values = {subject.key: _read_value(tables, subject) for subject in record.subjects}
-        verdict = json.loads((path / "verdict.json").read_text())
+        verdict = read_verdict(path)
     except (NoTableError, FileNotFoundError):
         return run
-    safety = [f for f in verdict["findings"] if f["check"] in _SAFETY_CHECKS and f["severity"] in _SAFETY]
-    of_safety = {result: [f["reason"] for f in safety if f["result"] == result] for result in ("fail", "unknown")}
+    safety = [finding for finding in verdict.findings if finding.check in _SAFETY_CHECKS and finding.severity in _SAFETY]
+    of_safety = {result: [finding.reason for finding in safety if finding.result == result] for result in ("fail", "unknown")}
     found = {
-        "verdict": verdict["verdict"],
-        "reason": verdict["reason"],
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
         "unsafe": next(iter(of_safety["fail"]), ""),
         "undecided": next(iter(of_safety["unknown"]), ""),
     }

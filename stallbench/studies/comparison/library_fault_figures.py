@@ -75,8 +75,8 @@ def _describe(run: LibraryRun) -> dict[str, str]:
         verdict = run.read_verdict()
         held = next((phase.name for phase in record.scenario.phases if phase.longrunners), None)
         row |= {
-            "verdict": verdict["verdict"],
-            "reason": _without_folder(record.reason or verdict["reason"], record.id),
+            "verdict": verdict.verdict,
+            "reason": _without_folder(record.reason or verdict.reason, record.id),
             "jobs enqueued": run.tables.state_count("enqueued"),
             "jobs completed": run.tables.state_count("completed"),
             **run.count_outcomes(),

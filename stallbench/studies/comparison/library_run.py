@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -15,6 +13,7 @@ from stallbench.records.reading import read_claimed
 from stallbench.run.folder import RunFolder
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.expectations import format_value
+from stallbench.verdicts.verdict_file import RecordedVerdict, read_verdict
 
 BASELINE = "baseline"
 """The phase before what a scenario does, by its name in every scenario whose runs the tables show."""
@@ -82,10 +81,14 @@ class LibraryRun:
         before, held = (self.metric("claim_statement_buffers.per_call", each) for each in (BASELINE, phase))
         return "" if before is None or held is None else f"{format_value(before)} → {format_value(held)} buffers per claim"
 
+    def read_verdict(self) -> RecordedVerdict:
+        """Return what ``verdict.json`` says."""
+        return read_verdict(self._folder.path)
+
     def has_late_producer(self) -> bool:
         """Whether the library's producer could not keep the schedule, so that jobs were late before they were enqueued."""
-        findings = self.read_verdict()["findings"]
-        return any(finding["check"] == "schedule" and finding["result"] != "pass" for finding in findings)
+        findings = self.read_verdict().findings
+        return any(finding.check == "schedule" and finding.result != "pass" for finding in findings)
 
     def count_outcomes(self) -> dict[str, int]:
         """Return how many jobs did not end in one execution and one recorded completion, by what became of them."""
@@ -97,11 +100,6 @@ class LibraryRun:
             "re-executed": int(self.metric("re_executions.count", None) or 0),
             "re-completed": int(self.metric("re_completed.count", None) or 0),
         }
-
-    def read_verdict(self) -> dict[str, Any]:
-        """Return what ``verdict.json`` says."""
-        verdict: dict[str, Any] = json.loads((self.tables.folder / "verdict.json").read_text())
-        return verdict
 
     def describe_outcome(self) -> str:
         """Return whether the fault was complete, what became of the jobs, and whether the workers came back; or only that no worker was left."""
