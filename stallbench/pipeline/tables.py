@@ -119,12 +119,10 @@ def read_table(run_folder: AnyPath, name: str, columns: list[str] | None = None)
     """
     table = open_table(run_folder, name)
     try:
-        fragment = next(iter(table.get_fragments()), None)
-        missing = [key for key in SORTED_BY[name] if fragment and key not in fragment.physical_schema.names]
-        if missing:
-            raise NoTableError(_say(run_folder, name, f"has no column {missing[0]}"))
         if (rows := table.count_rows()) > MOST_ROWS:
             raise NoTableError(_say(run_folder, name, f"has {rows:,} rows, and at most {MOST_ROWS:,} are read"))
+        if rows and not any(set(table.schema.names) & set(file.physical_schema.names) for file in table.get_fragments()):
+            raise NoTableError(_say(run_folder, name, "has none of its columns"))
         return to_pandas(name, table.to_table(columns=columns))
     except pa.ArrowException as error:
         raise NoTableError(_say(run_folder, name, f"cannot be read ({str(error).splitlines()[0]})")) from None

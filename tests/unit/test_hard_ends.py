@@ -142,3 +142,17 @@ def test_a_worker_that_logs_json_and_ends_is_described_by_what_it_has_logged(pro
     with pytest.raises(NotCarriedOutError) as raised:
         start(processes, tmp_path, f"print({why!r}, flush=True)\nsys.exit(3)")
     assert str(raised.value) == f"worker-1 ended with exit code 3 before it was ready; it printed last:\n  {why}"
+
+
+def test_the_number_of_a_process_that_has_ended_may_be_a_stranger_s_so_it_gets_no_signal(
+    processes: Supervisor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start(processes, tmp_path, READY)
+    assert wait_until(lambda: process.poll() is not None, within_s=PATIENCE_S, every_s=0.01)
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr("os.killpg", lambda *arguments: sent.append(arguments))
+    monkeypatch.setattr("os.kill", lambda *arguments: sent.append(arguments))
+    for signum in (signal.SIGSTOP, signal.SIGCONT, signal.SIGTERM, signal.SIGKILL):
+        process.signal(signum)
+    process.kill()
+    assert sent == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from stallbench.pipeline.failures import NoTableError
-from stallbench.pipeline.tables import read_table
+from stallbench.pipeline.tables import MOST_ROWS, read_table
+
+FEW_KILOBYTES = {"holder": pa.string(), "server": pa.string(), "from_ns": pa.int64()}
 
 
 @pytest.fixture
@@ -53,6 +56,35 @@ def test_a_table_that_is_not_there_is_missed_with_what_to_do(run_folder: Path) -
 def test_a_table_that_is_not_whole_is_not_read(run_folder: Path) -> None:
     (run_folder / "tables" / "holders" / "_SUCCESS").unlink()
     with pytest.raises(NoTableError):
+        read_table(run_folder, "holders")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda file: pq.write_table(pa.table({"x": [1]}), file), "has none of its columns"),
+        (lambda file: file.write_bytes(b"PAR1garbage"), "cannot be read"),
+        (
+            lambda file: pq.write_table(pa.table({"holder": ["b"], "server": ["p"], "from_ns": ["no number"]}), file),
+            "cannot be read",
+        ),
+        (
+            lambda file: pq.write_table(
+                pa.table({name: pa.nulls(MOST_ROWS + 1, kind) for name, kind in FEW_KILOBYTES.items()}), file
+            ),
+            "and at most 1,000,000 are read",
+        ),
+    ],
+    ids=["other columns", "no Parquet", "other types", "more rows than memory"],
+)
+def test_what_somebody_has_put_in_the_place_of_a_table_is_one_message(
+    run_folder: Path, make: Callable[[Path], object], said: str
+) -> None:
+    folder = run_folder / "tables" / "holders"
+    for file in folder.glob("*.parquet"):
+        file.unlink()
+    make(folder / "part-0.parquet")
+    with pytest.raises(NoTableError, match=said):
         read_table(run_folder, "holders")
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 import psutil
 import pytest
+from pydantic import ValidationError
 
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.leftovers import remove_leftovers
@@ -207,3 +208,16 @@ def test_a_folder_of_an_earlier_version_is_deleted_with_the_reports(
 @pytest.mark.parametrize("name", ["comparison", "conformance", "limit", "soak", "torture"])
 def test_the_name_of_a_kind_is_that_of_its_folder(name: str) -> None:
     assert find_kind(name, "study.json").folder.model.model_fields["kind"].default == name
+
+
+@pytest.mark.parametrize(
+    "sent", ["javascript:alert(1)//x", "https://evil.test/x", "/etc", "../../home", "a//b", "a/../b", "", ".", "a\nb"]
+)
+def test_a_record_that_was_sent_leads_to_no_folder_outside_and_to_no_address(folder: CountFolder, sent: str) -> None:
+    with pytest.raises(ValidationError, match="is not the path of a folder below that of the runs"):
+        StudyRun(number=1, folder=sent)
+    folder.write(CountRecord(id="count", bench=describe_bench(), runs=(StudyRun(number=1, folder="cycles/0001"),)))
+    path = folder.path / "study.json"
+    path.write_text(path.read_text().replace('"cycles/0001"', json.dumps(sent)))
+    with pytest.raises(BadInputError, match="is not the path of a folder below that of the runs"):
+        folder.read()
