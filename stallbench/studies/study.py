@@ -7,6 +7,7 @@ interrupted or killed study can be read and continued. What a kind of study has 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -47,9 +48,14 @@ class StudyPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+"""What an address begins with."""
+
+
 def _require_below(folder: str) -> str:
     """Refuse a path that leads out of the study, or that a page would take for an address: somebody may have sent the record."""
-    if any(part in ("", ".", "..") or ":" in part or not part.isprintable() for part in folder.replace("\\", "/").split("/")):
+    parts = folder.replace("\\", "/").split("/")
+    if _SCHEME.match(folder) or any(part in ("", ".", "..") or not part.isprintable() for part in parts):
         raise ValueError(f"{folder!r} is not the path of a folder below that of the runs")
     return folder
 

@@ -17,7 +17,8 @@ __all__ = ["in_clone"]
 pytestmark = pytest.mark.end_to_end
 
 PLUGINS = ("-p", "stallbench.testing.plugin", "-p", "no:cacheprovider", "--rootdir=.", "--stallbench-reports=kept")
-EXAMPLE = find_block("docs/ci.md", "python", "def ")
+EXAMPLE = find_block("docs/ci.md", "python", "def test_no_job")
+SURVIVAL = find_block("docs/ci.md", "python", "def test_the_queue_survives")
 MARKER = find_block("docs/ci.md", "python", "pytestmark")
 
 
@@ -32,6 +33,13 @@ def add_queue(folder: Path) -> None:
 def test_the_first_example_passes(in_clone: Installed) -> None:
     add_queue(in_clone.folder)
     (in_clone.folder / "test_mine.py").write_text(EXAMPLE)
+    in_clone.run("pytest", "-q", *PLUGINS)
+
+
+@pytest.mark.long
+def test_the_second_example_passes(in_clone: Installed) -> None:
+    add_queue(in_clone.folder)
+    (in_clone.folder / "test_mine.py").write_text(SURVIVAL)
     in_clone.run("pytest", "-q", *PLUGINS)
 
 

@@ -18,7 +18,7 @@ from tests.security.conftest import OtherUser
 from tests.security.test_sent_folders import outside, says
 
 __all__ = ["outside"]
-SAMPLE = PROJECT / "reports" / "sample"
+SAMPLE = PROJECT / "tests" / "small_run"
 NAME = "20260101T000000Z-sent"
 ATTACK = """
 import os, sys

@@ -15,7 +15,7 @@ from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_NOT_CARRIED_OUT
 from stallbench.run.folder import find_study_folder
 from tests.end_to_end.conftest import RunHere
 
-SAMPLE = PROJECT / "reports" / "sample"
+SAMPLE = PROJECT / "tests" / "small_run"
 NAME = "20260101T000000Z-sent"
 
 pytestmark = pytest.mark.usefixtures("use_pipeline_service")

@@ -15,7 +15,7 @@ from stallbench.studies.comparison.record import ComparisonFolder, begin_compari
 from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_comparison import make_scenario
 
-SAMPLE = Path(__file__).resolve().parents[2] / "reports" / "sample"
+SAMPLE = Path(__file__).resolve().parents[1] / "small_run"
 TABLES = (
     "longtx",
     "longtx-common",

@@ -46,6 +46,7 @@ from tests.libraries.made_up import make_application
 APPLICATION = "tests/unit/test_own_application.py::test_the_page_shows_the_files_that_are_tested"
 RUN_BY = {
     ("docs/ci.md", "def test_no_job_waits_long"): "tests/end_to_end/test_documented_tests.py::test_the_first_example_passes",
+    ("docs/ci.md", "def test_the_queue_survives"): "tests/end_to_end/test_documented_tests.py::test_the_second_example_passes",
     ("docs/ci.md", "pytestmark ="): "tests/end_to_end/test_documented_tests.py::test_the_marker_gives_the_arguments",
     ("docs/test-my-application.md", '"""A shop'): APPLICATION,
     ("docs/test-my-application.md", '"""Runs the shop'): APPLICATION,
