@@ -7,6 +7,7 @@ all others the functions here return none.
 from __future__ import annotations
 
 import socket
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -48,13 +49,16 @@ def serve(exposure: Exposure | None, *figures: Collector | None) -> dict[str, in
     """
     if exposure is None:
         return {}
-    from prometheus_client import CollectorRegistry, start_http_server
+    from prometheus_client import CollectorRegistry
+
+    from stallbench.processes.metrics_server import make_metrics_server
 
     registry = CollectorRegistry()
     for one in figures:
         if one is not None:
             registry.register(one)
-    server, _ = start_http_server(exposure.port, addr=exposure.host, registry=registry)
+    server = make_metrics_server(exposure.host, exposure.port, registry)
+    Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return {"metrics_port": server.server_port}
 
 
