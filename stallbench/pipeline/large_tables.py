@@ -23,7 +23,7 @@ def read_batches(
 
     Raises as `stallbench.pipeline.tables.read_table` does.
     """
-    table = open_table(run_folder, name)
+    table = open_table(run_folder, name, schema_of(name))  # a file without rows may have been written with other types
     yield from table.to_batches(columns=columns, filter=where, fragment_readahead=1, batch_readahead=1)
 
 

@@ -121,27 +121,40 @@ def read_table(run_folder: AnyPath, name: str, columns: list[str] | None = None)
     try:
         if (rows := table.count_rows()) > MOST_ROWS:
             raise NoTableError(_say(run_folder, name, f"has {rows:,} rows, and at most {MOST_ROWS:,} are read"))
-        if rows and not any(set(table.schema.names) & set(file.physical_schema.names) for file in table.get_fragments()):
+        declared = schema_of(name)
+        known = [column for column in table.schema if column.name in declared.names]
+        if rows and not known:
             raise NoTableError(_say(run_folder, name, "has none of its columns"))
+        if wrong := [column.name for column in known if not _is_alike(column.type, declared.field(column.name).type)]:
+            raise NoTableError(_say(run_folder, name, f"has something else in its column {wrong[0]}"))
         return to_pandas(name, table.to_table(columns=columns))
     except pa.ArrowException as error:
         raise NoTableError(_say(run_folder, name, f"cannot be read ({str(error).splitlines()[0]})")) from None
 
 
-def open_table(run_folder: AnyPath, name: str) -> ds.Dataset:
-    """Return table ``name`` of a run, with its declared columns, without reading rows; raises as `read_table` does.
-
-    The columns are not those of its files: a file without rows may have been written with other types.
-    """
+def open_table(run_folder: AnyPath, name: str, schema: pa.Schema | None = None) -> ds.Dataset:
+    """Return table ``name`` of a run, with the columns of ``schema`` or those of its files, without reading rows; raises as `read_table` does."""
     if name not in TABLES:
         raise ValueError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
     folder = run_folder / "tables" / name
     if not (folder / MADE_WHOLE).is_file():
         raise NoTableError(_say(run_folder, name, "is not there or not whole"))
-    schema = schema_of(name)
-    if isinstance(folder, Path):
-        return ds.dataset(folder, schema, format="parquet")
-    return ds.dataset(folder.path, schema, format="parquet", filesystem=folder.fs)
+    try:
+        if isinstance(folder, Path):
+            return ds.dataset(folder, schema, format="parquet")
+        return ds.dataset(folder.path, schema, format="parquet", filesystem=folder.fs)
+    except pa.ArrowException as error:
+        raise NoTableError(_say(run_folder, name, f"cannot be read ({str(error).splitlines()[0]})")) from None
+
+
+def _is_alike(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether a column has numbers, texts, truth values or lists where those are declared; one without a value may have been written as any."""
+    kinds = (_is_number, pa.types.is_string, pa.types.is_boolean, pa.types.is_list)
+    return pa.types.is_null(found) or any(is_kind(found) and is_kind(declared) for is_kind in kinds)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 def schema_of(name: str) -> pa.Schema:

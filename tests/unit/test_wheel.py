@@ -23,7 +23,7 @@ from tests.wheel import build_wheel
 PARTS = ("dashboards", "examples", "libraries", "reports/templates", "requirements", "scenarios", *PACKAGES)
 
 IN_OTHER_ENVIRONMENTS = ("stallbench/bundled/libraries/", "stallbench/bundled/examples/")
-ONLY_WITH_AN_EXTRA = {"aerospike", "aerospike_helpers"}
+ONLY_WITH_AN_EXTRA = {"aerospike", "aerospike_helpers", "anyio", "mcp"}
 
 
 @pytest.fixture(scope="module")

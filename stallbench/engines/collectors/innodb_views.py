@@ -46,7 +46,7 @@ _AFTER_VIEW = ("------- TRX HAS BEEN WAITING", "TABLE LOCK ", "RECORD LOCKS ")
 """How the line after that of the view begins, if the server writes one; the latter two if it lists all locks."""
 _TRIES = 3
 """The status and the list of transactions are two readings; what did not change between them is known from the first pair that agrees."""
-_BRIEF_S = 1.0
+_YOUNGEST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ def find_views(rows: Sequence[TransactionRow], views: ReadViews) -> list[OpenTra
                 state=row.state,
                 age_s=row.age_s,
                 view_age_xids=age,
-                view_unknown_because=why if is_imitated or row.age_s >= _BRIEF_S else "",
+                view_unknown_because=why if is_imitated or row.age_s >= _YOUNGEST_S else "",
             )
         )
     return found
