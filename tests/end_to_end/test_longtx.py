@@ -20,7 +20,7 @@ pytestmark = pytest.mark.end_to_end
 HELD_FOR = "phases.longtx.duration=20s"
 """So long that a forecast has its fifteen seconds, and that the transaction is seen to have held even if the collectors stand still for most of it."""
 JUDGED = {
-    *("conservation", "duplicates", "order", "deadlocks", "errors", "advisory locks"),
+    *("conservation", "duplicates", "order", "deadlocks", "errors", "advisory locks", "starvation"),
     *("injections", "processes", "schedule", "records"),
 }
 """The checks that have something to judge in this run; the rest say that they do not apply."""

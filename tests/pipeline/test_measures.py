@@ -177,6 +177,7 @@ _OF_OTHER_RUNS = (
     "autovacuum_workers_busy",
     "autovacuum_workers_free",
     "vacuum_overdue_s",
+    "sequential_scans",
 )
 OF_OTHER_RUNS = {name for name in metric_names() if name.partition(".")[0] in _OF_OTHER_RUNS}
 """What only runs on InnoDB, with a backlog, faults, scheduled jobs or listeners have: here are none of them, and not everything is sampled."""
