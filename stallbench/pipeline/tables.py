@@ -154,7 +154,7 @@ def _is_alike(found: pa.DataType, declared: pa.DataType) -> bool:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def schema_of(name: str) -> pa.Schema:
