@@ -125,7 +125,8 @@ def read_table(run_folder: AnyPath, name: str, columns: list[str] | None = None)
         known = [column for column in table.schema if column.name in declared.names]
         if rows and not known:
             raise NoTableError(_say(run_folder, name, "has none of its columns"))
-        if wrong := [column.name for column in known if not _is_alike(column.type, declared.field(column.name).type)]:
+        wrong = [column.name for column in known if not _is_alike(column.type, declared.field(column.name).type)]
+        if rows and wrong:
             raise NoTableError(_say(run_folder, name, f"has something else in its column {wrong[0]}"))
         return to_pandas(name, table.to_table(columns=columns))
     except pa.ArrowException as error:
