@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, cast, get_args
 
 import typer
 
-from stallbench.commands.endings import conclude_study_and_exit, require_clone
+from stallbench.commands.endings import conclude_study_and_exit
 from stallbench.commands.options import (
     AgainstOption,
     JudgeOption,
@@ -22,12 +21,8 @@ from stallbench.commands.options import (
     list_overrides,
     require_no_options,
 )
-from stallbench.errors import (
-    EXIT_PASS,
-    BadInputError,
-)
+from stallbench.errors import BadInputError
 from stallbench.run.folder import RUNS
-from stallbench.visible_text import say
 
 if TYPE_CHECKING:
     from stallbench.studies.comparison.plan import Load
@@ -38,7 +33,7 @@ def compare(
         str | None,
         typer.Argument(
             metavar="SCENARIO",
-            help="A name from `stallbench list`, or a path. Leave it out with --continue; optional with --table.",
+            help="A name from `stallbench list`, or a path. Leave it out with --continue.",
         ),
     ] = None,
     variants: Annotated[
@@ -80,13 +75,6 @@ def compare(
             "rounds up to --repeat. Its folder or name; all other settings are its own.",
         ),
     ] = None,
-    table: Annotated[
-        bool,
-        typer.Option(
-            "--table",
-            help="Run nothing. Rewrite the tables on the pages about mitigations in docs/ from the comparisons on disk.",
-        ),
-    ] = False,
     against: AgainstOption = None,
     tolerance: ToleranceOption = None,
     runs: RunsOption = RUNS,
@@ -105,7 +93,6 @@ def compare(
         stallbench compare longtx --libraries all --load own
         stallbench compare longtx --variants control,skip_locked --repeat 5 --against baseline.json
         stallbench compare --continue 20261121T031258Z-compare-longtx --repeat 5
-        stallbench compare --table
     """
     options = {
         "--variants": variants,
@@ -117,14 +104,11 @@ def compare(
         "--against": against,
         "--tolerance": tolerance or None,
     }
-    if table:
-        require_no_options("--table runs nothing", {**options, "--continue": continue_})
-        _write_tables_and_exit(scenario, runs)
     if continue_ is not None:
         require_no_options("--continue takes the settings of the earlier comparison", {"SCENARIO": scenario, **options})
         _continue_and_exit(continue_, repeat, runs)
     if scenario is None:
-        raise BadInputError("compare needs a SCENARIO, like longtx; only --table and --continue work without one")
+        raise BadInputError("compare needs a SCENARIO, like longtx; only --continue works without one")
     from stallbench.studies.comparison.comparison import carry_out_runs
     from stallbench.studies.comparison.plan import make_plan
 
@@ -159,12 +143,3 @@ def _continue_and_exit(name: str, rounds: int, runs: Path) -> NoReturn:
 
     folder = find_study_to_continue(name, KIND, runs)
     conclude_study_and_exit(folder, continue_runs(ComparisonFolder(folder), rounds, say=print))
-
-
-def _write_tables_and_exit(scenario: str | None, runs: Path) -> NoReturn:
-    from stallbench.studies.comparison.mitigations import PAGES, write_tables
-
-    require_clone(" and ".join(f"docs/{page.name}" for page in PAGES))
-    for sentence in write_tables(runs, scenario):
-        say(sentence)
-    sys.exit(EXIT_PASS)

@@ -10,13 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from stallbench import IS_WHEEL
 from stallbench.base.storage.address import AnyPath
 from stallbench.errors import (
     EXIT_FAIL,
     EXIT_INTERRUPTED,
     EXIT_PASS,
-    BadInputError,
     NotCarriedOutError,
     StallbenchError,
 )
@@ -153,12 +151,6 @@ def index_renewed(runs: Path) -> Iterator[None]:
         yield
     finally:
         renew_index(runs)
-
-
-def require_clone(page: str) -> None:
-    """Raise `BadInputError` if the bench was installed from a wheel: the user does not own ``page``, which the command rewrites."""
-    if IS_WHEEL:
-        raise BadInputError(f"this command rewrites {page}: run it in a clone of the project")
 
 
 def shorten(path: AnyPath) -> str:

@@ -7,11 +7,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from stallbench.commands.endings import require_clone
-from stallbench.commands.options import RunsOption
 from stallbench.console import VisibleConsole
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.run.folder import RUNS
 from stallbench.visible_text import say
 
 libraries = typer.Typer(invoke_without_command=True)
@@ -68,21 +65,3 @@ def setup(
     for library in chosen:
         require_installed(library, print)
         say(f"{library.title_and_version} is installed")
-
-
-@libraries.command()
-def tables(runs: RunsOption = RUNS) -> None:
-    """Run nothing. Rewrite the tables in docs/libraries.md and docs/libraries-in-faults.md from the comparisons and runs on disk.
-
-    Exit codes: 0 written, 2 there is no run of a library.
-
-    For example:
-
-        stallbench compare longtx --libraries all
-        stallbench libraries tables
-    """
-    from stallbench.studies.comparison.library_tables import write_tables
-
-    require_clone("docs/libraries.md")
-    for sentence in write_tables(runs):
-        say(sentence)

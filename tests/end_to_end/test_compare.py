@@ -110,8 +110,7 @@ def test_bad_input_is_refused_before_a_server_is_started(run_here: RunHere, tmp_
             ["longtx", "--seed", "0", "--tolerance", "5%", "--continue", "nothing"],
             "leave out SCENARIO and --seed and --tolerance",
         ),
-        (["--table", "--continue", "nothing"], "--table runs nothing: leave out --continue"),
-        ([], "compare needs a SCENARIO, like longtx; only --table and --continue work without one"),
+        ([], "compare needs a SCENARIO, like longtx; only --continue works without one"),
     ],
 )
 def test_what_cannot_be_combined_is_refused(run_here: RunHere, tmp_path: Path, arguments: list[str], issue: str) -> None:

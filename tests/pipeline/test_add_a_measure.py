@@ -9,10 +9,10 @@ import pytest
 from stallbench import measures
 from stallbench.measure import Measure
 from stallbench.measures import MEASURES, metric_names
-from stallbench.report.measures_page import describe_measures
 from stallbench.scenario.expectation import Expectation
 from tests.documented_diff import load_test, read_added_lines
 from tests.pipeline.conftest import MakeTables
+from tools.measures_page import describe_measures
 
 
 @pytest.fixture

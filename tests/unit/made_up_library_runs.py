@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stallbench.studies.comparison.library_tables import write_tables
 from stallbench.studies.comparison.plan import Load, Plan, interleave
 from stallbench.studies.comparison.record import ComparisonFolder, begin_comparison
 from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_comparison import make_scenario
+from tools.library_tables.tables import write_tables
 
 SAMPLE = Path(__file__).resolve().parents[1] / "small_run"
 TABLES = (

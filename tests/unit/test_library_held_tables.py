@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 
 from stallbench.libraries import find_libraries
-from stallbench.studies.comparison.library_page import read_cells
-from stallbench.studies.comparison.library_run import LibraryRun
 from tests.unit.made_up_library_runs import (
     COMMON_CHANGES,
     HELD_CHANGES,
@@ -21,6 +19,8 @@ from tests.unit.made_up_library_runs import (
     read_section,
     write,
 )
+from tools.library_tables.library_run import LibraryRun
+from tools.library_tables.text import read_cells
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stallbench.studies.comparison.library_page import read_cells
-from stallbench.studies.comparison.library_run import LibraryRun
 from tests.unit.made_up_library_runs import make_comparison, make_page, read_section, write
+from tools.library_tables.library_run import LibraryRun
+from tools.library_tables.text import read_cells
 
 
 @pytest.fixture

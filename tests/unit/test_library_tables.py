@@ -11,11 +11,11 @@ import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.libraries import find_libraries
-from stallbench.studies.comparison.library_page import read_cells
-from stallbench.studies.comparison.library_run import LibraryRun
-from stallbench.studies.comparison.library_tables import PAGES, README, write_tables
 from stallbench.verdicts.expectations import format_value
 from tests.unit.made_up_library_runs import MARKERS, README_MARKERS, make_page, make_run, read_row, read_section, write
+from tools.library_tables.library_run import LibraryRun
+from tools.library_tables.tables import PAGES, README, write_tables
+from tools.library_tables.text import read_cells
 
 
 @pytest.fixture

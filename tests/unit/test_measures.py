@@ -8,13 +8,13 @@ from stallbench import PROJECT
 from stallbench.measure import FromEvents, FromSamples, FromTable, Measure
 from stallbench.measures import MEASURES, measure_of, metric_names, split_metric
 from stallbench.pipeline.tables import TABLES
-from stallbench.report.measures_page import describe_measures
+from tools.measures_page import describe_measures
 
 PAGE = PROJECT / "docs" / "measures.md"
 
 
 def test_the_page_of_measures_is_current() -> None:
-    assert PAGE.read_text().endswith(f"\n{describe_measures()}"), "renew it by: python -m stallbench.report.measures_page"
+    assert PAGE.read_text().endswith(f"\n{describe_measures()}"), "renew it by: python -m tools.measures_page"
 
 
 def test_the_page_explains_every_statistic() -> None:

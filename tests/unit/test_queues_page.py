@@ -6,12 +6,12 @@ import pytest
 
 from stallbench import PROJECT
 from stallbench.queues import find_queues
-from stallbench.report.queues_page import describe_queues
+from tools.queues_page import describe_queues
 
 
 def test_the_page_is_current() -> None:
     page = (PROJECT / "docs" / "queues.md").read_text()
-    assert page == describe_queues(), "renew it by: python -m stallbench.report.queues_page"
+    assert page == describe_queues(), "renew it by: python -m tools.queues_page"
 
 
 @pytest.mark.parametrize("kind", find_queues())

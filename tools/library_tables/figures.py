@@ -9,9 +9,9 @@ from pathlib import Path
 
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.studies.comparison.library_columns import CarriedOut, Column
-from stallbench.studies.comparison.library_run import LibraryRun
 from stallbench.studies.comparison.record import ComparisonRecord
+from tools.library_tables.columns import CarriedOut, Column
+from tools.library_tables.library_run import LibraryRun
 
 FOLDER = Path("results") / "library-runs"
 """Of the files, from the folder of the page."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stallbench.studies.comparison.library_columns import make_figures
-from stallbench.studies.comparison.library_comparisons import LibraryTable
-from stallbench.studies.comparison.library_settings import AllowedChanges
+from tools.library_tables.allowed_changes import AllowedChanges
+from tools.library_tables.columns import make_figures
+from tools.library_tables.comparisons import LibraryTable
 
 WORKERS = {"workers.count": 4}
 """As many processes as in the other tables, and as the page states; the scenario has sixteen."""

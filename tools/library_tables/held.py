@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stallbench.studies.comparison.library_columns import CAPACITY, HELD, LOAD, SATURATION, Column, CostOfOldVersions, Figure
-from stallbench.studies.comparison.library_comparisons import LibraryTable
-from stallbench.studies.comparison.library_run import BASELINE
-from stallbench.studies.comparison.library_settings import AllowedChanges
+from tools.library_tables.allowed_changes import AllowedChanges
+from tools.library_tables.columns import CAPACITY, HELD, LOAD, SATURATION, Column, CostOfOldVersions, Figure
+from tools.library_tables.comparisons import LibraryTable
+from tools.library_tables.library_run import BASELINE
 
 JOBS = {f"phases.{HELD}.jobs": 10_000}
 """How long the phase lasts, as the page states: how much a library degrades depends on it."""

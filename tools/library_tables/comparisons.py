@@ -13,14 +13,14 @@ from stallbench.libraries import Library, find_libraries
 from stallbench.report.markdown import format_code
 from stallbench.scenario.overlay import parse_changes
 from stallbench.studies.comparison.formatting import NOT_RUN
-from stallbench.studies.comparison.library_columns import CarriedOut, Column
-from stallbench.studies.comparison.library_figures import FOLDER as FIGURES
-from stallbench.studies.comparison.library_figures import name_of_figures
-from stallbench.studies.comparison.library_page import Footnotes, format_heading, read_cells
-from stallbench.studies.comparison.library_run import LibraryRun
-from stallbench.studies.comparison.library_settings import AllowedChanges
 from stallbench.studies.comparison.record import ComparedRun, ComparisonRecord, find_comparison_folders
 from stallbench.studies.comparison.report import format_command
+from tools.library_tables.allowed_changes import AllowedChanges
+from tools.library_tables.columns import CarriedOut, Column
+from tools.library_tables.figures import FOLDER as FIGURES
+from tools.library_tables.figures import name_of_figures
+from tools.library_tables.library_run import LibraryRun
+from tools.library_tables.text import Footnotes, format_heading, read_cells
 
 _LIBRARY = "library"
 _FROM = "from"

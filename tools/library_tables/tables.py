@@ -13,14 +13,14 @@ from stallbench.errors import BadInputError
 from stallbench.libraries import Library, find_libraries
 from stallbench.libraries.definition import Rescue
 from stallbench.libraries.settings import Setting, Settings, format_setting
-from stallbench.studies.comparison.library_columns import CAPACITY, SATURATION
-from stallbench.studies.comparison.library_fault_figures import write_fault_figures
-from stallbench.studies.comparison.library_faults import find_fault_runs, make_fault_table
-from stallbench.studies.comparison.library_figures import FOLDER as FIGURES
-from stallbench.studies.comparison.library_figures import name_of_figures, remove_unlinked_figures, write_figures
-from stallbench.studies.comparison.library_held import HELD_TABLES
-from stallbench.studies.comparison.library_page import format_heading, has_section, read_cells, read_section, replace_section
-from stallbench.studies.comparison.library_reported import BACKLOG_TABLE, IDLE_TABLE
+from tools.library_tables.columns import CAPACITY, SATURATION
+from tools.library_tables.fault_figures import write_fault_figures
+from tools.library_tables.faults import find_fault_runs, make_fault_table
+from tools.library_tables.figures import FOLDER as FIGURES
+from tools.library_tables.figures import name_of_figures, remove_unlinked_figures, write_figures
+from tools.library_tables.held import HELD_TABLES
+from tools.library_tables.reported import BACKLOG_TABLE, IDLE_TABLE
+from tools.library_tables.text import format_heading, has_section, read_cells, read_section, replace_section
 
 PAGES = (PROJECT / "docs" / "libraries.md", PROJECT / "docs" / "libraries-in-faults.md")
 """Each table is on the page that has its markers."""

@@ -1,8 +1,10 @@
-"""Writes the tables on the pages about mitigations in docs/: the outcome of each mitigation, from the comparisons on disk."""
+"""``python -m tools.mitigation_tables [SCENARIO]``: writes the tables of mitigations in docs/, from the comparisons on disk."""
 
 from __future__ import annotations
 
+import argparse
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from stallbench import PROJECT
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import BadInputError
 from stallbench.report.markdown import format_code
+from stallbench.run.folder import RUNS
 from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.studies.comparison.record import ComparisonRecord, find_comparison_folders
@@ -260,3 +263,19 @@ def _costs(measured: Measured, name: str) -> str:
         if key not in at_baseline and compared and reference in compared.medians and compared.is_costlier(name):
             costs.append(f"{title} {compared.format_median(name)} ({compared.format_median(reference)})")
     return ", ".join(costs)
+
+
+def main() -> None:
+    """Write them."""
+    parser = argparse.ArgumentParser(prog="python -m tools.mitigation_tables", description=__doc__)
+    parser.add_argument("scenario", nargs="?", metavar="SCENARIO", help="only the table of this one")
+    parser.add_argument("--runs", type=Path, default=RUNS, metavar="FOLDER", help="where the comparisons are (%(default)s)")
+    options = parser.parse_args()
+    try:
+        print(*write_tables(options.runs, options.scenario), sep="\n")
+    except BadInputError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Makes the list of all measures in docs/measures.md: ``python -m stallbench.report.measures_page`` replaces it."""
+"""Makes the list of all measures in docs/measures.md: ``python -m tools.measures_page`` replaces it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes docs/queues.md, the list of the bench's own queues and their options: ``python -m stallbench.report.queues_page`` replaces it."""
+"""Makes docs/queues.md, the list of the bench's own queues and their options: ``python -m tools.queues_page`` replaces it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stallbench.queues import Queue, QueueOptions, find_queues
 
 _START = """# Queues
 
-The bench's own queues, and the options that a scenario sets as `queue.OPTION`. This page is generated: `python -m stallbench.report.queues_page` replaces
+The bench's own queues, and the options that a scenario sets as `queue.OPTION`. This page is generated: `python -m tools.queues_page` replaces
 it. [Published libraries](libraries.md) have options, too: `stallbench libraries` lists the libraries, and their `library.toml` describes the options.
 [Add a queue](add-a-queue.md) of your own.
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.run.record import RunRecord
-from stallbench.studies.comparison.library_figures import FOLDER
-from stallbench.studies.comparison.library_run import BASELINE, LibraryRun
+from tools.library_tables.figures import FOLDER
+from tools.library_tables.library_run import BASELINE, LibraryRun
 
 LINK = FOLDER / "faults.csv"
 """The file, from the folder of the page."""

@@ -11,13 +11,13 @@ import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
-from stallbench.studies.comparison import mitigations
-from stallbench.studies.comparison.mitigations import PAGES, write_tables
 from stallbench.studies.comparison.plan import make_plan
 from stallbench.studies.comparison.record import begin_comparison
 from stallbench.verdicts.baseline.compared_metric import choose_subjects, judged_subject_of
 from tests.unit.made_up_comparison import make_made_up_record
 from tests.unit.scenario_text import SMALL
+from tools import mitigation_tables
+from tools.mitigation_tables import PAGES, write_tables
 
 TEXT = f"""{SMALL}
 [variants.cure]
@@ -44,7 +44,7 @@ SATURATION_S = {"control": 12.0, "relief": 31.0, "cure": 40.0}
 def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "made-up.toml"
     path.write_text(TEXT)
-    monkeypatch.setattr(mitigations, "find_scenarios", lambda: {"made-up": path})
+    monkeypatch.setattr(mitigation_tables, "find_scenarios", lambda: {"made-up": path})
 
 
 def measure(

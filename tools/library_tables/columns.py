@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
-from stallbench.studies.comparison.library_run import BASELINE, LibraryRun
 from stallbench.studies.comparison.record import ComparedRun, ComparisonRecord
 from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION
 from stallbench.verdicts.expectations import format_value
+from tools.library_tables.library_run import BASELINE, LibraryRun
 
 HELD = "longtx"
 """The phase in which the horizon is held."""

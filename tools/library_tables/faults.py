@@ -12,10 +12,10 @@ from stallbench.report.markdown import format_code
 from stallbench.run.record import RunRecord
 from stallbench.scenario.command import format_run_command
 from stallbench.scenario.model import Scenario
-from stallbench.studies.comparison.library_fault_figures import format_began
-from stallbench.studies.comparison.library_page import Footnotes, format_heading, read_cells
-from stallbench.studies.comparison.library_run import LibraryRun
-from stallbench.studies.comparison.library_settings import AllowedChanges
+from tools.library_tables.allowed_changes import AllowedChanges
+from tools.library_tables.fault_figures import format_began
+from tools.library_tables.library_run import LibraryRun
+from tools.library_tables.text import Footnotes, format_heading, read_cells
 
 _LOGGED = {"database.settings.log_statement": "all"}
 """The server's log then shows which statements about a job arrived."""
