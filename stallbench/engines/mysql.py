@@ -51,6 +51,25 @@ VISIBLE_TEXT: dict[Any, Any] = conversions | dict.fromkeys(_KINDS_OF_TEXT, _read
 """What PyMySQL is given as ``conv`` for connections of which everything is only shown: text is made visible by `read_text`."""
 
 
+class _PasswordRefused:
+    """Answers a server that asks for the password itself rather than for a proof of it. PyMySQL would send it, and whoever is between the two would read it."""
+
+    def __init__(self, _: pymysql.Connection) -> None:
+        """Begin nothing."""
+
+    def authenticate(self, _: object) -> None:
+        """Send nothing; raises `pymysql.OperationalError`."""
+        raise pymysql.OperationalError(
+            CR.CR_AUTH_PLUGIN_ERR,
+            "the server asks for the password in clear text, which is sent in an encrypted session only: add ?ssl_mode=required to the address",
+        )
+
+
+_PASSWORD_REFUSED: dict[str, Callable[[pymysql.Connection], Any]] = dict.fromkeys(
+    ("mysql_clear_password", "dialog"), _PasswordRefused
+)
+
+
 class MySQLDriver(Driver):
     """PyMySQL's connections, in autocommit."""
 
@@ -110,6 +129,7 @@ class MySQLDriver(Driver):
         return make_visible(" ".join(str(error.args[1]).split()), in_one_line=True)
 
     def _connect(self, endpoint: Endpoint, name: str, **options: Any) -> pymysql.Connection:
+        encryption = read_encryption(f"the address of {endpoint.host}", urlencode(endpoint.parameters))
         connection = pymysql.connect(
             host=endpoint.host,
             port=endpoint.port,
@@ -121,7 +141,8 @@ class MySQLDriver(Driver):
             connect_timeout=CONNECT_TIMEOUT_S,
             program_name=f"stallbench:{name}",
             defer_connect=bool(endpoint.proxy_host),
-            **read_encryption(f"the address of {endpoint.host}", urlencode(endpoint.parameters)).options,
+            auth_plugin_map={} if encryption.context else _PASSWORD_REFUSED,
+            **encryption.options,
             **options,
         )
         if endpoint.proxy_host:  # the certificate is still the server's

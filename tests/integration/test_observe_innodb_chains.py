@@ -257,3 +257,15 @@ def test_without_a_record_of_its_locks_only_the_statement_says_who_may_hold_that
     assert "does not record metadata locks" in cannot_see(observation) or sessions.endpoint.engine == "mysql"
     holder.execute("DO release_lock('nightly')")
     assert worker.end() == ""
+
+
+def test_without_a_record_of_locks_each_kind_of_lock_is_a_finding_of_its_own(sessions: Sessions) -> None:
+    execute(sessions.endpoint, RECORDS.format("NO"))
+    sessions.open("SELECT get_lock('nightly', 0)")
+    worker = sessions.open_waiting("SELECT get_lock('nightly', 300)")
+    reader = sessions.open("START TRANSACTION", "SELECT * FROM jobs")
+    change = sessions.open_waiting("ALTER TABLE jobs ADD COLUMN n int")
+    observation, for_metadata = sessions.find("1 session waits for a metadata lock", f"(session {change.number}: ")
+    (for_advisory,) = [one for one in observation.findings if "1 session waits for a lock of GET_LOCK" in one.sentence]
+    assert f"(session {worker.number}: " in for_advisory.sentence
+    assert f"session {reader.number} " in for_metadata.sentence

@@ -175,6 +175,13 @@ def test_a_status_without_the_section_has_no_deadlock() -> None:
     assert parse_deadlock("------------\nTRANSACTIONS\n------------\nTrx id counter 43262\n") is None
 
 
+def test_a_statement_that_imitates_the_section_is_not_taken_for_it() -> None:
+    listing = read_listing("mysql_8_claim_and_delete")
+    imitation = listing.replace("DELETE", "DROP")
+    assert parse_deadlock(listing) is not None
+    assert parse_deadlock(f"LATEST FOREIGN KEY ERROR\n{imitation}\n{listing}") is None
+
+
 def test_a_section_ends_where_the_next_one_begins() -> None:
     status = read_listing("mysql_57_too_deep")
     assert "Trx id counter" in status

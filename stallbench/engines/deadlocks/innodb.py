@@ -38,10 +38,12 @@ _LEFT_OUT = "(more entries of this lock are left out here)"
 
 
 def parse_deadlock(status: str) -> Deadlock | None:
-    """Return the deadlock that ``status`` describes, or None when it has no such section.
+    """Return the deadlock that ``status`` describes, or None when it has no such section, or a statement in it imitates one.
 
     What cannot be parsed is left out. A truncated text yields what it contains.
     """
+    if [line.strip() for line in status.splitlines()].count(_HEADING) != 1:
+        return None
     return next(find_deadlocks(status), None)
 
 

@@ -57,7 +57,9 @@ class InnoDBBlockingSubject(Subject):
         transactions = (
             _read_if_allowed(lambda: read_open_transactions(look.server), "open transactions", unseen) if unknown else None
         )
-        findings += _judge_unknown(unknown, tree, self.name, transactions or ())
+        for kind in dict.fromkeys(one.kind for one in unknown):
+            of_kind = [one for one in unknown if one.kind == kind]
+            findings += _judge_unknown(of_kind, tree, self.name, transactions or ())
         sentences = _count(look, tree)
         deadlocks = _read_if_allowed(lambda: read_deadlock_count(look.server), "the number of deadlocks", unseen)
         if deadlocks is not None:
@@ -132,8 +134,11 @@ def _describe_unknown_holder(waiting: Sequence[LockWait], transactions: Sequence
 def _judge_unknown(
     waiting: list[LockWait], tree: WaitTree, subject: str, transactions: Sequence[OpenTransaction]
 ) -> list[Finding]:
-    """Return a finding for the sessions for whose lock no holder is known, with the change of a table behind which the others wait, if there is one."""
-    if not waiting or longest_s(waiting) < BRIEF_S:
+    """Return a finding for the sessions that wait for one kind of lock whose holder is not known.
+
+    It has the change of a table behind which the others wait, if there is one.
+    """
+    if longest_s(waiting) < BRIEF_S:
         return []
     waiting = sorted(waiting, key=lambda one: -(one.waits_s or 0.0))
     first = waiting[0]
