@@ -120,8 +120,13 @@ class Injections:
         due_s += [injection.ends_at_s for injection in self._all if injection.is_active]
         return min((max(0.0, at_s - now_s) for at_s in due_s if at_s is not None), default=None)
 
-    def end_phase(self, phase: str) -> None:
-        """End the injections of a phase in the reverse order of their beginning. Raises `NotCarriedOutError`, also if one has not begun by now."""
+    def end_phase(self, phase: str, *, is_early: bool = False) -> None:
+        """End the injections of a phase in the reverse order of their beginning. Raises `NotCarriedOutError`, also if one has not begun by now.
+
+        ``is_early``: the run ends with this phase, before its time: an injection that has not begun is no part of the run.
+        """
+        if is_early:
+            self._all = [injection for injection in self._all if injection.record.start_ns is not None]
         for injection in self._of(phase):
             if injection.record.start_ns is None:
                 raise NotCarriedOutError(

@@ -150,8 +150,8 @@ def _describe_effect(phase: PhaseOutcome) -> str:
         return f"jobs were done as quickly as before, 95 of 100 within {took} (before: {before})"
     parts = []
     if phase.effect == "stopped":
-        parts.append(f"no job was completed for {phase.stopped_s} s")
-    if took is not None and before is not None:
+        parts.append(f"no job was completed for {phase.stopped_s} s" if phase.stopped_s else "every worker exited")
+    if took is not None and before is not None and took != before:
         parts.append(f"95 of 100 jobs took up to {took} instead of {before}")
     if phase.waiting is not None and phase.waiting > (phase.waiting_before or 0):
         parts.append(f"{phase.waiting:,} {'piled up' if phase.effect == 'falling behind' else 'waited at most'}")
@@ -167,7 +167,8 @@ def _describe_recovery(recovery: Recovery) -> str:
         case "not in":
             return f"not back to normal in the {recovery.seconds:.0f} s after it ended"
         case "needs help":
-            return f"no job was completed in the {recovery.seconds:.0f} s after it ended, so it needs help"
+            seen = recovery.because or f"no job was completed in the {recovery.seconds:.0f} s after it ended"
+            return f"{seen}, so it needs help"
         case "unknown":
             return f"whether it recovered is not known: {recovery.because}"
         case _:
@@ -209,8 +210,11 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
 def _describe_exited(outcome: Outcome) -> list[str]:
     if not outcome.exited:
         return []
-    back = "" if outcome.gone else ", and came back"
-    return [f"{', '.join(outcome.exited[:_IDS])}{', ...' if len(outcome.exited) > _IDS else ''} exited unexpectedly{back}."]
+    names = f"{', '.join(outcome.exited[:_IDS])}{', ...' if len(outcome.exited) > _IDS else ''}"
+    if not outcome.gone:
+        return [f"{names} exited unexpectedly, and came back."]
+    left = f", and {outcome.left:,} {'job was' if outcome.left == 1 else 'jobs were'} left in the queue" if outcome.left else ""
+    return [f"{names} exited unexpectedly{left}."]
 
 
 def list_tiles(verdict: Verdict) -> list[OutcomeTile]:

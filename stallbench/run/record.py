@@ -85,7 +85,7 @@ class RunRecord(_Part):
     )
     ended_early: str = Field(
         default="",
-        description="why a requirement with `abort` could not be met any more, so that the phases that were left did not begin",
+        description="why the phases that were left did not begin: every worker had exited, or a requirement with `abort` could not be met any more",
     )
     bench: BenchRecord
     seed: int = Field(description="seed of every random choice")

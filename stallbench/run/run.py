@@ -20,6 +20,7 @@ from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import Queue, find_queue
 from stallbench.queues.queue_client import opened_queue
+from stallbench.records.injections import InjectionRecord
 from stallbench.run.abort import Abort
 from stallbench.run.backlog import take_final_snapshot
 from stallbench.run.external_processes import ExternalProcesses
@@ -74,6 +75,7 @@ class Run:
         self._exited_unexpectedly: set[str] = set()
         self._show_at_s = 0.0
         self._abort = Abort(scenario)
+        self._why_nobody_is_left = ""
         self._injection_numbers: Counter[str] = Counter()
         self._external_processes = ExternalProcesses(folder, group)
         self._external_servers = external_servers
@@ -229,13 +231,18 @@ class Run:
         self.injections.start_maintenance(self.scenario.maintenance)
 
     def _run_phases(self) -> None:
-        """Run the phases one after the other, the last ones only if every requirement with ``abort`` may still be met."""
+        """Run the phases one after the other, the last ones only if workers are left and every requirement with ``abort`` may still be met."""
         for index, phase in enumerate(self.scenario.phases):
             self._run_phase(index, phase)
-            if self._abort.reason:
-                self.recorder.end_early(self._abort.reason)
-                self.view.say(f"the run ends early: {self._abort.reason}")
+            if self._why_over:
+                self.recorder.end_early(self._why_over)
+                self.view.say(f"the run ends early: {self._why_over}")
                 return
+
+    @property
+    def _why_over(self) -> str:
+        """Why the phases that are left need not begin; empty as long as the run goes on."""
+        return self._why_nobody_is_left or self._abort.reason
 
     def _run_phase(self, index: int, phase: Phase) -> None:
         self.injections.prepare_phase(
@@ -254,10 +261,10 @@ class Run:
             lambda left_s: self._poll(phase, left_s),
             lambda: self._opened_queue("backlog"),
             self.recorder.note,
-            is_over=lambda: bool(self._abort.reason),
+            is_over=lambda: bool(self._why_over),
         )
         self.recorder.end_phase(index)
-        self.injections.end_phase(phase.name)
+        self.injections.end_phase(phase.name, is_early=bool(self._why_over))
         self._abort.end_phase(phase.name)
         self.recorder.write()
 
@@ -282,16 +289,23 @@ class Run:
         return next_due_s
 
     def _look(self, phase: str, now_s: float, figures: LiveFigures) -> None:
-        active = [each for each in self.injections.records() if each.start_ns is not None and each.end_ns is None]
         workers = {process.name for role in ("worker", "scheduler") for process in self._processes.of_role(role)}
-        is_disturbed = any(each.category in ("fault", "longrunner") for each in active)
+        is_disturbed = any(each.end_ns is None for each in self._list_disturbances())
         self._abort.look(phase, now_s, figures, is_disturbed=is_disturbed, gone=workers.intersection(self.exited_unasked))
 
     def _intervals(self) -> list[Interval]:
         return read_intervals(self.recorder.record.phases, self._injections.records() if self._injections else [])
 
+    def _list_disturbances(self) -> list[InjectionRecord]:
+        """Return the faults and longrunners that have begun."""
+        all_ = self._injections.records() if self._injections else []
+        return [each for each in all_ if each.category in ("fault", "longrunner") and each.start_ns is not None]
+
     def _check_processes(self) -> None:
-        """Record processes that exited unexpectedly. Raises `NotCarriedOutError` if a server, or every process of a role, has ended."""
+        """Record processes that exited unexpectedly. If every worker has, or the scheduler, the run is over: the queue did not survive what was injected.
+
+        Raises `NotCarriedOutError` if a server or every producer has ended, or a role of the queue before anything was injected.
+        """
         self.cluster.check()
         for process in self._processes.exited_unexpectedly():
             if process.name not in self._exited_unexpectedly:
@@ -306,7 +320,10 @@ class Run:
         for role in ("producer", "worker", "scheduler"):
             names = {process.name for process in self._processes.of_role(role)}
             if names and names <= self._exited_unexpectedly:
-                raise NotCarriedOutError(f"every {role} has ended: {', '.join(sorted(names))}; see {self.folder.logs}")
+                why = f"every {role} has exited: {', '.join(sorted(names))}"
+                if role == "producer" or not self._list_disturbances():
+                    raise NotCarriedOutError(f"{why}; see {self.folder.logs}")
+                self._why_nobody_is_left = self._why_nobody_is_left or why
 
     def _stop_load(self) -> None:
         for role in ("longrunner", "producer"):

@@ -69,7 +69,10 @@ class Recovery:
     in_next_phase: bool | None = None
     """Whether it was before the end of the phase that follows; none if that is unknown."""
     because: str = ""
-    """Why it is unknown."""
+    """Why it is unknown, or needs help."""
+
+
+_NO_WORKER_LEFT = Recovery(kind="needs help", in_next_phase=False, because="no worker was left")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +154,8 @@ class Outcome:
     """Workers and schedulers that exited unexpectedly."""
     gone: tuple[str, ...]
     """Those of them that nothing replaced."""
+    left: int | None
+    """Jobs that the queue still held when the workers had been stopped; none if that is unknown."""
 
     @property
     def worst(self) -> PhaseOutcome | None:
@@ -191,7 +196,13 @@ def find_outcome(run: RunTables) -> Outcome:
         safety=_find_safety(run),
         exited=exited,
         gone=gone,
+        left=None if _has_no_snapshot(run) else sum(run.state_count(state) for state in ("queued", "claimed")),
     )
+
+
+def _has_no_snapshot(run: RunTables) -> bool:
+    """Whether it is not known what the queue held at the end."""
+    return run["conservation"].empty or bool(run.state_count("unknown"))
 
 
 def _find_phases(run: RunTables) -> list[PhaseOutcome]:
@@ -223,12 +234,17 @@ def _judge_phase(
     """Return the outcome of a phase. ``normal``: the bounds, or why there are none. ``to_s``, ``until_s``: from when to when it could recover."""
     longest_s = run.metric("stalled_s", "longest", phase.name)
     depth = run.metric("depth", "max", phase.name)
+    deserted_s, end_s = _find_deserted_s(run.record), _end_of(run.record, phase)
     effect: Effect = "unknown"
     if isinstance(normal, str):
         because, recovery, known = normal, Recovery(kind="unknown", because=normal), None
     else:
         effect, because = _find_effect(run, phase.name, normal)
         recovery, known = _find_recovery(run, phase, normal, to_s, until_s), normal
+    if deserted_s <= end_s:
+        effect, because = "stopped", ""
+    if deserted_s <= to_s or (deserted_s <= until_s and recovery.kind in ("unknown", "not in")):
+        recovery = _NO_WORKER_LEFT
     if effect == "unaffected" and recovery.kind in ("at once", "unknown"):
         recovery = Recovery(kind="not applicable", in_next_phase=True)
     return PhaseOutcome(
@@ -236,7 +252,7 @@ def _judge_phase(
         baseline=known.phase if known else "",
         injections=tuple(str(name) for name in injected["name"]),
         from_s=float(injected["from_s"].min()),
-        to_s=min(to_s, _end_of(run.record, phase)),
+        to_s=min(to_s, end_s),
         effect=effect,
         because=because,
         stopped_s=int(longest_s or 0),
@@ -373,7 +389,7 @@ def _find_safety(run: RunTables) -> Safety:
     ids = [describe_job(job) for job in run.first("duplicates", _SHOWN, unexcused)["job_id"]]
     is_declared = record.queue.rescue_s is not None or record.queue.claims_survive_connection is False
     unknown = {
-        "lost": run["conservation"].empty or bool(run.state_count("unknown")),
+        "lost": _has_no_snapshot(run),
         "repeated": not run.count_events("claimed"),
         "stranded": bool(awaiting.count) and not is_declared,
     }
@@ -409,6 +425,16 @@ def _find_exited(record: RunRecord) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(dict.fromkeys(process.name for process in exited)), tuple(dict.fromkeys(gone))
 
 
+def _find_deserted_s(record: RunRecord) -> float:
+    """Return when the last worker was gone for good, in seconds since the first phase began; infinite if one was left until the load was stopped."""
+    _, gone = _find_exited(record)
+    workers = record.processes_of("worker")
+    ends_s = [math.inf if each.end_ns is None else _since_first_phase(record, each.end_ns) for each in workers]
+    last_s = max(ends_s, default=math.inf)
+    is_deserted = last_s <= _end_of(record, record.started_phases[-1]) and any(each.name in gone for each in workers)
+    return last_s if is_deserted else math.inf
+
+
 def _seconds_of(run: RunTables, phase: str) -> pd.DataFrame:
     windows = run["windows"]
     return windows[windows["phase"] == phase].sort_values("t_s")
@@ -422,6 +448,10 @@ def _phase_after(record: RunRecord, phase: PhaseRecord) -> PhaseRecord | None:
 
 def _end_of(record: RunRecord, phase: PhaseRecord) -> float:
     """Return the end of a phase in seconds since the first one began; infinite if it was not recorded."""
+    return math.inf if phase.end_ns is None else _since_first_phase(record, phase.end_ns)
+
+
+def _since_first_phase(record: RunRecord, t_ns: int) -> float:
     first_ns = record.started_phases[0].start_ns
     assert first_ns is not None
-    return math.inf if phase.end_ns is None else (phase.end_ns - first_ns) / NS_PER_S
+    return (t_ns - first_ns) / NS_PER_S

@@ -146,6 +146,8 @@ def _judge_recovery(phase: PhaseOutcome) -> tuple[Result, str]:
         return "unknown", f"it is not known whether the queue was back to normal in the phase {where}: {because}"
     if recovery.kind == "after":
         return "fail", f"back to normal only {recovery.seconds or 0:.0f} s {where}, when the phase that follows was over"
+    if recovery.kind == "needs help" and recovery.because:
+        return "fail", f"not back to normal {where}: {recovery.because}"
     dead = ", and no job was completed" if recovery.kind == "needs help" else ""
     return "fail", f"not back to normal in the {recovery.seconds or 0:.0f} s {where}{dead}"
 

@@ -75,6 +75,25 @@ def test_workers_that_print_garbage_hang_at_their_end_leave_children_and_record_
     assert not find_processes(shop)
 
 
+def test_an_application_whose_workers_all_exit_did_not_survive(bench: Bench, tmp_path: Path) -> None:
+    """The run ends then, with its tables, and says what became of the jobs."""
+    shop = make_application(tmp_path)
+    changes = ("judge=survives", "producers.rate=100", "phases.longtx.duration=60s")
+    running = bench.start("run", "longtx", *short(*changes, f"queue.kind=library:{shop}"))
+    record = bench.wait_for_phase("longtx")
+    for process in record["processes"]:
+        if process["role"] == "worker":
+            os.kill(process["pid"], signal.SIGKILL)
+    printed, told = running.communicate(timeout=120)
+    assert running.returncode == 1, printed + told
+    assert "the run ends early: every worker has exited: worker-1, worker-2" in printed
+    assert "no worker was left, so it needs help." in printed
+    assert "worker-1, worker-2 exited unexpectedly, and " in printed
+    assert "Did not survive: " in printed
+    assert bench.record()["status"] == "completed"
+    assert_nothing_is_left(bench, record["bench"]["pid"])
+
+
 def test_a_worker_that_ends_with_an_error_when_it_is_asked_to_stop_has_a_capacity_all_the_same(
     bench: Bench, tmp_path: Path
 ) -> None:

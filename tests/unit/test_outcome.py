@@ -122,6 +122,31 @@ def test_without_samples_the_jobs_that_were_not_completed_count(tmp_path: Path) 
     assert (phase.effect, phase.waiting) == ("falling behind", None)
 
 
+def make_deserted(t_s: float) -> dict[str, Any]:
+    """Return the record of a run whose workers had all exited at ``t_s``, which ended it."""
+    end_ns = START_NS + round(t_s * 10**9)
+    record = make_record(
+        injections=[make_longrunner(end_ns=end_ns)],
+        processes=[make_process("worker-1", end_ns=end_ns, intended="running", exit_code=1)],
+    )
+    for phase in record["phases"]:
+        ran = phase["start_ns"] < end_ns
+        phase |= {"start_ns": phase["start_ns"] if ran else None, "end_ns": min(phase["end_ns"], end_ns) if ran else None}
+    return record
+
+
+def test_a_queue_without_a_worker_has_stopped_and_needs_help(tmp_path: Path) -> None:
+    record = make_deserted(40)
+    left = pd.DataFrame([{"state": state, "jobs": jobs, "examples": []} for state, jobs in (("queued", 70), ("claimed", 1))])
+    run = make_disturbed(tmp_path, record=record, conservation=left)
+    phase = outcome_of(run)
+    assert (phase.effect, phase.recovery.kind, phase.recovery.in_next_phase) == ("stopped", "needs help", False)
+    assert describe_outcome(run.record, judge(run)) == (
+        "While one transaction was idle for 15 s, every worker exited; no worker was left, so it needs help. "
+        "Nothing lost, nothing repeated. worker-1 exited unexpectedly, and 71 jobs were left in the queue."
+    )
+
+
 def slow_until(t_s: int) -> Callable[[int], float]:
     return lambda each: 800.0 if each < t_s else 10.0
 

@@ -137,6 +137,7 @@ REPEATED = pd.DataFrame([[3, 2, 2, "a, b", False, "why", "", None]], columns=EMP
 PERMITTED = pd.DataFrame([[4, 2, 1, "a, b", True, "died", "", None]], columns=EMPTY["duplicates"])
 DIED = make_process("worker-1", intended="running", exit_code=-9)
 BACK = make_process("worker-1", start_ns=START_NS + 5)
+OTHER = make_process("worker-2", end_ns=START_NS + 100 * 10**9)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ BACK = make_process("worker-1", start_ns=START_NS + 5)
             {"overdue": overdue("not_yet_due")},
             "Not decided: 2 jobs (5, 6) still held by a worker that had died, and the queue does not",
         ),
-        ({"record": {"processes": [DIED]}}, "Did not survive: worker-1 exited unexpectedly, and nothing took the place."),
+        ({"record": {"processes": [DIED, OTHER]}}, "Did not survive: worker-1 exited unexpectedly, and nothing took the place."),
         ({"latency_ms": slow_until(80)}, "Did not survive: not back to normal in the 25 s after longtx."),
         (
             {"completed": lambda t_s: 100 if t_s < 30 else 0, "stalled": {"longtx": 30}},
