@@ -11,7 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from benchmarks.processor_time import take_snapshot
-from stallbench.engines.collectors.own_cost import NAME as OWN_COST
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues
@@ -19,6 +18,7 @@ from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.reading import read_events, read_sample_frame
+from stallbench.run.sampling.own_cost import NAME as OWN_COST
 from stallbench.servers.cluster import Server
 
 MEASURED_S = 10.0
@@ -108,7 +108,7 @@ def start_collectors(processes: Supervisor, server: Server, run: Path, queue: st
         },
         "only": list(only),
     }
-    argv = [sys.executable, "-m", "stallbench.engines.collectors"]
+    argv = [sys.executable, "-m", "stallbench.run.sampling"]
     return processes.start("collectors", "collectors", argv, log=run / "log", document=document, ready=True)
 
 

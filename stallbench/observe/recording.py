@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.engines import loaded_errors
-from stallbench.engines.collectors import find_collectors
 from stallbench.engines.collectors.collector import Collector
 from stallbench.engines.collectors.connections import NotMeasuredError
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
@@ -20,6 +19,7 @@ from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.postgres.job_counts import JobCounts
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.records.samples import Sample, SampleLog
+from stallbench.run.sampling import find_collectors
 
 QUEUE_KIND = "observed"
 """Kind of the queue in the record of an observation."""

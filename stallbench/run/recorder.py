@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.base.storage.atomic_file import replace_file
-from stallbench.engines.collectors import collectors_for
 from stallbench.libraries import Library
 from stallbench.queues import find_queue
 from stallbench.queues.library_queue import LibraryQueue
@@ -18,6 +17,7 @@ from stallbench.queues.second_queue import SECOND_QUEUE
 from stallbench.records.injections import InjectionRecord
 from stallbench.run.host_facts import read_host_facts, read_library_versions
 from stallbench.run.record import PhaseRecord, RunRecord, RunStatus, describe_bench
+from stallbench.run.sampling import collectors_for
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase
 

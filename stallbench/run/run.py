@@ -31,7 +31,7 @@ from stallbench.run.load import Load
 from stallbench.run.observers import ObserverOptions, Observers
 from stallbench.run.phase_end import watch_phase
 from stallbench.run.recorder import RunRecorder
-from stallbench.run.sampling import Sampling
+from stallbench.run.sampling.process import Sampling
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.sections import Phase

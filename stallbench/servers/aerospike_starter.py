@@ -18,7 +18,6 @@ from stallbench.engines import driver_of
 from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
-from stallbench.queues import find_queues
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.servers.starter import StartContext, Starter
 from stallbench.setup.components import MissingComponentError
@@ -54,11 +53,7 @@ class ExternalAerospike:
             raise NotCarriedOutError(f"{where} has no namespace {connection.namespace!r}; it has {', '.join(namespaces)}")
 
     def stop(self) -> None:
-        """Empty the sets of the run."""
-        with closing(driver_of("aerospike").connect(self.endpoint, "stop")) as connection:
-            for kind, queue in find_queues().items():
-                if "aerospike" in queue.engines:
-                    connection.empty(kind)
+        """Do nothing: the server goes on, and the cleanup journal empties the sets of the run."""
 
     def kill(self) -> None:
         """Refuse; raises `NotCarriedOutError`."""

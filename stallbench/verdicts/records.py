@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from stallbench.base.storage.address import AnyPath
-from stallbench.engines.collectors.own_cost import NAME as OWN_COST
 from stallbench.records.reading import read_sample_frame
 from stallbench.run.record import RunRecord
+from stallbench.run.sampling.own_cost import NAME as OWN_COST
 from stallbench.verdicts.check import Check, Finding, RunTables
 from stallbench.verdicts.slow_statements import read_statements
 

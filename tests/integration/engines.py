@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 
 import psutil
@@ -19,6 +19,7 @@ from stallbench.engines.database import Database
 from stallbench.processes.process import Process
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
+from stallbench.queues import find_queues
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.starter import ServerControl, StartContext
@@ -140,6 +141,11 @@ class PrivateServers:
             pytest.skip(str(error))
         yield server.endpoint
         server.stop()
+        if engine == "aerospike":  # a run's cleanup journal does this
+            with closing(driver_of(engine).connect(server.endpoint, "fixture")) as connection:
+                for kind, queue in find_queues().items():
+                    if engine in queue.engines:
+                        connection.empty(kind)
 
 
 @contextmanager

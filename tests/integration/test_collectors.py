@@ -13,7 +13,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.engines.collectors import find_collectors
 from stallbench.engines.collectors.connections import NotMeasuredError
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.collectors.horizon import Holder, read_horizon
@@ -21,6 +20,7 @@ from stallbench.engines.collectors.vacuum import AutovacuumLog
 from stallbench.engines.postgres import connect
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import open_queue
+from stallbench.run.sampling import find_collectors
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.statistics import publish_statistics
 from tests.waiting import PATIENCE_S, wait_for
@@ -43,7 +43,7 @@ def document(database: TestDatabase, tmp_path: Path) -> CollectorsDocument:
         WatchedServer(name=server.name, role=server.role, endpoint=database.on(server), log=server.log)
         for server in database.cluster.servers
     )
-    watched = WatchedQueue(kind="que", tables=("que_jobs",), indexes=("que_jobs_pkey",))
+    watched = WatchedQueue(kind="que", tables=("que_jobs",), indexes=("que_jobs_pkey",), advisory_locks=1)
     return CollectorsDocument(name="collectors", run_folder=tmp_path, interval_s=0.2, servers=servers, queue=watched)
 
 
@@ -217,7 +217,7 @@ def test_the_process_samples_at_its_cadence_and_ends_when_asked(document: Collec
 @contextmanager
 def running_collectors(content: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "stallbench.engines.collectors"],
+        [sys.executable, "-m", "stallbench.run.sampling"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -12,13 +12,13 @@ import pymysql
 import pytest
 
 from stallbench.engines import driver_of
-from stallbench.engines.collectors import find_collectors
 from stallbench.engines.collectors.connections import NotMeasuredError
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.database import Database
 from stallbench.engines.deadlocks.deadlock import Deadlock
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue
+from stallbench.run.sampling import find_collectors
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.server_programs import find_server
 from tests import waiting

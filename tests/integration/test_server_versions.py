@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines.collectors import collectors_for
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.database import Database
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.run.sampling import collectors_for
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_packaged_majors, require_version
@@ -84,7 +84,7 @@ def _sample_everything(cluster: Cluster, folder: Path) -> dict[tuple[str, str], 
             WatchedServer(name=server.name, role=server.role, endpoint=server.direct, log=server.log)
             for server in cluster.servers
         ),
-        queue=WatchedQueue(kind="que", tables=("que_jobs",), indexes=("que_jobs_pkey",)),
+        queue=WatchedQueue(kind="que", tables=("que_jobs",), indexes=("que_jobs_pkey",), advisory_locks=1),
     )
     found: dict[tuple[str, str], Any] = {}
     for kind in collectors_for("postgres").values():

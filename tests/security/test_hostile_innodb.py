@@ -14,12 +14,12 @@ import pytest
 from pydantic import SecretStr
 
 from stallbench.engines import Engine, driver_of
-from stallbench.engines.collectors import find_collectors
 from stallbench.engines.collectors.connections import NotMeasuredError
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.collectors.innodb_views import IMITATED
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint
+from stallbench.run.sampling import find_collectors
 from tests.integration.conftest import EmptyOn
 from tests.integration.observed import cannot_see, innodb_observer_of, section_of, text_of
 from tests.integration.test_observe_innodb import look_at

@@ -10,7 +10,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.engines.collectors import find_collectors
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.postgres import connect, read_any_text
 from stallbench.observe.address import ObservedServers
@@ -23,6 +22,7 @@ from stallbench.observe.postgres.session import Rows
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
+from stallbench.run.sampling import find_collectors
 from stallbench.servers.external.postgres_adapter import PostgresAdapter
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see

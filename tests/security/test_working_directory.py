@@ -55,14 +55,14 @@ def run_in(trapped: Path, *command: str | Path, text: str = "{}") -> subprocess.
 
 
 def test_the_trap_catches_what_does_import_from_there(trapped: Path) -> None:
-    run_in(trapped, sys.executable, "-m", "stallbench.engines.collectors")
+    run_in(trapped, sys.executable, "-m", "stallbench.run.sampling")
     assert imported(trapped)
 
 
 @pytest.mark.parametrize(
     "module",
     [
-        "stallbench.engines.collectors",
+        "stallbench.run.sampling",
         "stallbench.injection.maintenance",
         "stallbench.pipeline",
         "stallbench.testing.session_server",

@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.engines.collectors import collectors_for
 from stallbench.pipeline.tables import MADE_WHOLE
+from stallbench.run.sampling import collectors_for
 from stallbench.scenario.file import read_scenario
 from stallbench.verdicts import Finding, RunTables, find_checks
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stallbench.engines.collectors.sampler import Cadence
+from stallbench.run.sampling.sampler import Cadence
 
 
 def test_samples_are_taken_at_equal_intervals_from_the_start() -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from stallbench.discovery import PluginGroup, discover
-from stallbench.engines.collectors import Collector, find_collectors
+from stallbench.engines.collectors import Collector
 from stallbench.errors import BadInputError
 from stallbench.injection.faults import find_faults
 from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues import find_queues
+from stallbench.run.sampling import find_collectors
 from stallbench.servers.find_starters import find_starters
 from stallbench.servers.join import find_adapters
 from stallbench.verdicts import find_checks

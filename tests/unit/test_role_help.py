@@ -23,7 +23,7 @@ ROLES: dict[str, type[BaseModel]] = {
     "producers": ProducerDocument,
     "schedulers": SchedulerDocument,
     "longrunners": LongrunnerDocument,
-    "stallbench.engines.collectors": CollectorsDocument,
+    "stallbench.run.sampling": CollectorsDocument,
     "stallbench.injection.maintenance": TaskDocument,
 }
 
@@ -53,7 +53,7 @@ def test_a_role_that_joins_a_folder_that_does_not_exist_says_what_is_expected(mo
     )
 
 
-@pytest.mark.parametrize("module", ["schedulers", "stallbench.engines.collectors", "stallbench.injection.maintenance"])
+@pytest.mark.parametrize("module", ["schedulers", "stallbench.run.sampling", "stallbench.injection.maintenance"])
 def test_a_role_that_cannot_join_a_run_refuses_to(module: str) -> None:
     answer = run(module, "--join", "/nowhere")
     assert answer.returncode == 2

@@ -8,14 +8,14 @@ import pytest
 from pydantic import BaseModel
 
 from stallbench import PROJECT
-from stallbench.engines.collectors import find_collectors
-from stallbench.engines.collectors.own_cost import NAME as OWN_COST
 from stallbench.pipeline.tables import TABLES
 from stallbench.queues.record import QueueRecord
 from stallbench.records.events import EVENT_COLUMNS
 from stallbench.records.injections import InjectionRecord
 from stallbench.records.samples import SAMPLE_COLUMNS
 from stallbench.run.record import BenchRecord, HostRecord, PhaseRecord, RunRecord
+from stallbench.run.sampling import find_collectors
+from stallbench.run.sampling.own_cost import NAME as OWN_COST
 
 PAGE = (PROJECT / "docs" / "run-folder.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \| (.*)$", PAGE, re.MULTILINE))

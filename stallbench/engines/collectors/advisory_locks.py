@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stallbench.engines.collectors.collector import POSTGRES, ServerCollector, samples_of
-from stallbench.engines.collectors.document import CollectorsDocument, WatchedServer
+from stallbench.engines.collectors.document import WatchedServer
 from stallbench.engines.postgres import Connection
-from stallbench.queues import find_queue
 from stallbench.records.samples import Sample
 
 _MOST = """
@@ -24,15 +23,9 @@ class AdvisoryLocksCollector(ServerCollector):
     engines = POSTGRES
     roles = ("primary",)
 
-    def __init__(self, document: CollectorsDocument) -> None:
-        """Read whether the queue declares advisory locks."""
-        super().__init__(document)
-        queue = find_queue(document.queue.kind)
-        self._is_asked = queue.count_advisory_locks(queue.options_type.model_validate(document.queue.options)) > 0
-
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield the number of the session that holds the most."""
-        if self._is_asked:
+        if self.document.queue.advisory_locks:
             row = connection.execute(_MOST).fetchone()
             assert row is not None
             yield from samples_of(server.name, "server", {"advisory_locks": row[0]})

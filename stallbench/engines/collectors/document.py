@@ -35,6 +35,7 @@ class WatchedQueue(BaseModel):
     tables: tuple[str, ...]
     indexes: tuple[str, ...]
     claim_pattern: str = Field(default="", description="regular expression that finds its claim statement; empty if it has none")
+    advisory_locks: int = Field(default=0, description="maximum number of advisory locks that a session holds at once")
 
 
 class CollectorsDocument(BaseModel):

@@ -1,4 +1,4 @@
-"""``python -m stallbench.engines.collectors [document.json]``: runs the collectors at the run's sampling interval. Each writes its own file."""
+"""``python -m stallbench.run.sampling [document.json]``: runs the collectors at the run's sampling interval. Each writes its own file."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from stallbench.engines.collectors import collectors_for
 from stallbench.engines.collectors.document import CollectorsDocument
-from stallbench.engines.collectors.own_cost import OwnCost
-from stallbench.engines.collectors.sampler import Sampler
 from stallbench.engines.role_errors import run_role
 from stallbench.processes.exposure import make_sample_figures, serve
 from stallbench.processes.role import CannotContinueError, Stop, read_document, send_message
 from stallbench.processes.role_arguments import role_parser
+from stallbench.run.sampling import collectors_for
+from stallbench.run.sampling.own_cost import OwnCost
+from stallbench.run.sampling.sampler import Sampler
 from stallbench.waiting import wait_until
 
 _FIRST_SAMPLES_S = 20.0
@@ -31,7 +31,7 @@ def main() -> None:
     """
     does = "Sample the servers and the host of a run."
     document = read_document(
-        CollectorsDocument, role_parser("stallbench.engines.collectors", does, CollectorsDocument).parse_args().document
+        CollectorsDocument, role_parser("stallbench.run.sampling", does, CollectorsDocument).parse_args().document
     )
     stop = Stop()
     samples = document.run_folder / "samples"

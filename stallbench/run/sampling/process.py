@@ -58,7 +58,7 @@ class Sampling:
         self._process = self._processes.start(
             _NAME,
             _NAME,
-            python_command("stallbench.engines.collectors"),
+            python_command("stallbench.run.sampling"),
             document={
                 "name": _NAME,
                 "run_folder": str(self._folder.path),
@@ -73,7 +73,9 @@ class Sampling:
                     }
                     for server in self._cluster.running
                 ],
-                "queue": self._queue.model_dump(include={"kind", "options", "tables", "indexes", "claim_pattern"}),
+                "queue": self._queue.model_dump(
+                    include={"kind", "options", "tables", "indexes", "claim_pattern", "advisory_locks"}
+                ),
             },
             log=self._folder.logs / "collectors.log",
             ready=True,

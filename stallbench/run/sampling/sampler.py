@@ -20,10 +20,10 @@ import psutil
 from stallbench.engines import loaded_errors
 from stallbench.engines.collectors.collector import Collector
 from stallbench.engines.collectors.connections import NotMeasuredError
-from stallbench.engines.collectors.own_cost import OwnCost
 from stallbench.engines.driver import SAMPLING_TIMEOUT_S
 from stallbench.processes.role import Stop
 from stallbench.records.samples import Sample, SampleLog
+from stallbench.run.sampling.own_cost import OwnCost
 from stallbench.visible_text import make_visible
 
 HANGING_S = SAMPLING_TIMEOUT_S + 3.0
