@@ -47,7 +47,7 @@ def main() -> None:
                         queue.load([NewJob(payload=payload)] * min(_JOBS_A_CALL, jobs - begin))
                     measure_claims(queue)  # the first ones prepare their statements and warm caches
                     loaded_ms = measure_claims(queue)
-                    driver_of("postgres").settle(queue.connection, queue.tables)
+                    driver_of("postgres").vacuum_and_analyze(queue.connection, queue.tables)
                     print(f"  {kind:20} {loaded_ms:9.2f} {measure_claims(queue):8.2f}", flush=True)
             finally:
                 processes.stop_all()

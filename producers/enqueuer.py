@@ -132,7 +132,7 @@ class Enqueuer:
                 ids = by(queue.enqueue, jobs)
             else:
                 point = CrashPoint.BEFORE_ENQUEUE_ACKNOWLEDGED
-                ids = self._crashes.passes_during(point, queue, lambda: queue.enqueue(jobs))
+                ids = self._crashes.crash_point_around(point, queue, lambda: queue.enqueue(jobs))
         except RefusedError as refused:
             self.duration_ns = time.monotonic_ns() - began_ns
             self._record_refused(wanted_ns, str(refused))

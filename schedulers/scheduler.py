@@ -35,7 +35,7 @@ class Scheduler:
             self._job_faults.read_active()
             queue = self._client.queue
             try:
-                pause_s = self._crashes.passes_during(CrashPoint.BETWEEN_STEPS, queue, queue.schedule)
+                pause_s = self._crashes.crash_point_around(CrashPoint.BETWEEN_STEPS, queue, queue.schedule)
             except self._client.errors as error:
                 self._client.record_error(error, "schedule", duration_ns=time.monotonic_ns() - began_ns)
                 self._client.recover_connection(error)

@@ -106,7 +106,7 @@ class Worker:
         began_ns = time.monotonic_ns()
         try:
             queue = self._client.queue
-            claims = self._crashes.passes_during(CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED, queue, queue.claim)
+            claims = self._crashes.crash_point_around(CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED, queue, queue.claim)
         except LostRaceError as lost:
             self._log.write(Event.LOST_RACE, job_id=lost.job_id, duration_ns=time.monotonic_ns() - began_ns)
             return None
@@ -148,7 +148,7 @@ class Worker:
         queue, point = self._client.queue, CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED
         began_ns = time.monotonic_ns()
         try:
-            self._crashes.passes_during(point, queue, lambda: queue.complete(claim), claim.job_id)
+            self._crashes.crash_point_around(point, queue, lambda: queue.complete(claim), claim.job_id)
         except ClaimExpiredError:
             self._log.write(Event.EXPIRED, job_id=claim.job_id, attempt=claim.attempt, duration_ns=time.monotonic_ns() - began_ns)
             return

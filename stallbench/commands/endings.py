@@ -29,7 +29,7 @@ _KEPT_TEXT_BYTES = 1000**3
 if TYPE_CHECKING:
     from upath import UPath
 
-    from stallbench.pipeline.process import KeptPipeline
+    from stallbench.pipeline.process import PipelineProcess
     from stallbench.run.view import RunView
     from stallbench.studies.study import StudyRecord
 
@@ -39,7 +39,7 @@ def conclude_and_exit(
     spark: SparkOptions | None = None,
     *,
     view: RunView | None = None,
-    pipeline: KeptPipeline | None = None,
+    pipeline: PipelineProcess | None = None,
     keep_text: bool | None = True,
     move_to: UPath | None = None,
     is_restored: bool = True,

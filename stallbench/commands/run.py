@@ -127,7 +127,7 @@ def run(
         stallbench run longtx --runs s3://bucket/runs
         stallbench run baseline --dsn primary=postgresql://me@db.test:5432/queues --database queues
     """
-    from stallbench.pipeline.process import KeptPipeline
+    from stallbench.pipeline.process import PipelineProcess
     from stallbench.run.capacity import with_measured_load
     from stallbench.run.external_processes import require_group
     from stallbench.run.observers import read_observer_options
@@ -161,7 +161,7 @@ def run(
     if compared:
         chosen = _make_comparable(chosen, compared.baseline)
     folder: RunFolder | None = None
-    with index_renewed(own_runs), KeptPipeline() as pipeline:
+    with index_renewed(own_runs), PipelineProcess() as pipeline:
         with RunView() as view:
             view.say(f"{chosen.name}{f', variant {chosen.variant}' if chosen.variant else ''}: {chosen.summary}")
             try:

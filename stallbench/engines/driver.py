@@ -56,7 +56,7 @@ class Driver(ABC):
         """Return the server's wall clock in ns since 1970; none if the engine does not report it."""
         return None
 
-    def settle(self, connection: Any, tables: Sequence[str]) -> None:  # noqa: B027 - most engines do this themselves, or never
+    def vacuum_and_analyze(self, connection: Any, tables: Sequence[str]) -> None:  # noqa: B027 - most engines do this themselves, or never
         """Bring tables that were just filled into the state that the server's own maintenance would reach a minute later."""
 
     def code(self, error: Exception) -> str:

@@ -151,7 +151,7 @@ class PostgresDriver(Driver):
         assert row is not None
         return int(row[0]) * 1000
 
-    def settle(self, connection: Connection, tables: Sequence[str]) -> None:
+    def vacuum_and_analyze(self, connection: Connection, tables: Sequence[str]) -> None:
         """Vacuum and analyse them, as autovacuum does in its next iteration."""
         names = sql.SQL(", ").join(quote_table(table) for table in tables)
         connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(names))

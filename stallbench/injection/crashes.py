@@ -40,7 +40,7 @@ class Crashes:
             if fault.at is point and self._is_due(name, fault):
                 self._crash(name, fault, job_id)
 
-    def passes_during(
+    def crash_point_around(
         self, point: CrashPoint, queue: Queue[Any], call: Callable[[], ResultT], job_id: int | None = None
     ) -> ResultT:
         """Make a call of ``queue`` and return its result. Pass ``point`` at each answer of a server or, if the queue does not report answers, when

@@ -46,17 +46,17 @@ class FaultInjection(Injection):
         """Return what `Fault.inject` saw."""
         return self._evidence
 
-    def keep_up(self) -> None:
-        """Call `Fault.keep_up`."""
-        self._fault.keep_up()
+    def tick(self) -> None:
+        """Call `Fault.tick`."""
+        self._fault.tick()
 
     def has_ended_itself(self) -> bool:
         """Ask the fault."""
         return self._fault.is_over()
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Ask the fault."""
-        return self._fault.find_lapse()
+        return self._fault.why_inactive()
 
     def end(self) -> None:
         """Undo it."""

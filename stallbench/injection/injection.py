@@ -55,7 +55,7 @@ class Injection(ABC):
     def verify(self) -> Evidence:
         """Wait until it is active and return the evidence; raises if it is not active in time."""
 
-    def keep_up(self) -> None:  # noqa: B027 - most have nothing to repeat
+    def tick(self) -> None:  # noqa: B027 - most have nothing to repeat
         """Do what has to be repeated while it is active; called several times a second."""
 
     def has_ended_itself(self) -> bool:
@@ -63,7 +63,7 @@ class Injection(ABC):
         return False
 
     @abstractmethod
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Return why it is no longer active, or none if it is. Asked once, just before `end`."""
 
     @abstractmethod

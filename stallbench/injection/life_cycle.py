@@ -112,7 +112,7 @@ class Injections:
                 if injection.ends_at_s is not None and now_s >= injection.ends_at_s:
                     self._end(injection)
                 else:
-                    self._keep_up(injection)
+                    self._tick(injection)
             elif _is_scheduled(injection) and now_s >= (injection.begins_at_s or 0.0):
                 self._start([injection])
         now_s = time.monotonic()
@@ -179,8 +179,8 @@ class Injections:
                 injection.update(active_to_end=True, end_ns=now_ns, verified_gone_ns=now_ns)
             self._say(f"{injection.record.name} on {injection.record.on}: {injection.describe_effect()}")
 
-    def _keep_up(self, injection: Injection) -> None:
-        _carry_out(injection, injection.keep_up, "kept up")
+    def _tick(self, injection: Injection) -> None:
+        _carry_out(injection, injection.tick, "kept up")
         if _carry_out(injection, injection.has_ended_itself, "checked"):
             self._end(injection)
 
@@ -192,8 +192,8 @@ class Injections:
     def _end(self, injection: Injection) -> None:
         """Check whether it is still active, end it, and verify that it is gone; after a momentary one, only clean up."""
         if not injection.is_momentary:
-            lapse = _carry_out(injection, injection.find_lapse, "checked")
-            injection.update(active_to_end=lapse is None, why_ended=lapse or "", end_ns=time.time_ns())
+            why_inactive = _carry_out(injection, injection.why_inactive, "checked")
+            injection.update(active_to_end=why_inactive is None, why_ended=why_inactive or "", end_ns=time.time_ns())
         injection.is_ended = True
         _carry_out(injection, injection.end, "ended")
         evidence = _carry_out(injection, injection.verify_gone, "verified to be gone")

@@ -86,7 +86,7 @@ class LongrunnerInjection(Injection):
         self._holder |= found
         return self._holder
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Ask the process and the server."""
         assert self._process is not None
         if self._process.poll() is not None:

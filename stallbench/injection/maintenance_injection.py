@@ -64,11 +64,11 @@ class MaintenanceInjection(Injection):
         self._process.wait_ready(ROLE_READY_S)
         return {"pid": self._process.pid}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Read what it has reported."""
         self._read_reports()
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check whether the process still runs."""
         assert self._process is not None
         return None if self._process.poll() is None else f"its process {self._process.describe_end()}"

@@ -53,12 +53,12 @@ from stallbench.pipeline.stalls import make_stalls
 from stallbench.pipeline.statement_costs import make_statements
 from stallbench.pipeline.statistics import summarize_events
 from stallbench.pipeline.stuck_clients import make_stuck_clients
+from stallbench.pipeline.table_writer import TableWriter
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
 from stallbench.pipeline.unrecorded_enqueues import explain_unrecorded
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
 from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.pipeline.windows import make_windows
-from stallbench.pipeline.writing import Writing
 from stallbench.records.events import Event
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.records.sealing import seal
@@ -127,35 +127,35 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
     """
     folder = name_folder(run_folder)
     fit_to(spark, estimate_events(run_folder))
-    with Writing(spark, folder) as writing:
-        reading = writing.pool.submit(read_records, spark, folder)
+    with TableWriter(spark, folder) as writer:
+        reading = writer.pool.submit(read_records, spark, folder)
         record = _read_record(spark, folder, str(run_folder))
         records = reading.result()
         _require_possible_times(records, str(run_folder))
         axis = make_time_axis(record, records.first_ns, records.last_ns)
         fit_to(spark, records.event_count)
-        writing_jobs, seen = _start_jobs(writing, record, records)
-        _write_tables_of_records(writing, record, records, axis)
+        writing_jobs, seen = _start_jobs(writer, record, records)
+        _write_tables_of_records(writer, record, records, axis)
         writing_jobs.result()
         if seen.get["enqueued"] < records.count_events(Event.ENQUEUED):
             # Several jobs had the same id. That is rare, and only the table shows it, so it is written once more.
             records = replace(records, events=separate_jobs(records.events).persist())
-            writing_jobs, seen = _start_jobs(writing, record, records)
+            writing_jobs, seen = _start_jobs(writer, record, records)
             writing_jobs.result()
-        jobs = in_one_task(writing.read_back("jobs"), records.line_count)
+        jobs = in_one_task(writer.read_back("jobs"), records.line_count)
         run = _find_repetitions(spark, record, records, axis, jobs, seen)
         faults = list_ended_faults(record, axis)
-        counting = writing.pool.submit(
+        counting = writer.pool.submit(
             count_jobs, jobs, axis, moments=list_moments(faults), again=run.again, repeated=run.repeated
         )
-        metrics = [*_write_tables_of_jobs(writing, run), *_write_tables_of_some_runs(writing, run)]
+        metrics = [*_write_tables_of_jobs(writer, run), *_write_tables_of_some_runs(writer, run)]
         by_time = counting.result()
-        writing.collect("overdue", lambda: make_overdue(by_time, records.events, jobs, record, axis, run.preconditions))
+        writer.collect("overdue", lambda: make_overdue(by_time, records.events, jobs, record, axis, run.preconditions))
         figures = _make_figures(run)
         windows = make_windows(figures, axis, records.first_ns)
-        writing.put("windows", windows)
+        writer.put("windows", windows)
         recoveries = make_recoveries(faults, record, axis, by_time=by_time, windows=windows)
-        writing.put("recoveries", recoveries)
+        writer.put("recoveries", recoveries)
         phases = make_phases(figures, axis)
         of_phases = [
             phases,
@@ -164,7 +164,7 @@ def write_tables(spark: SparkSession, run_folder: str | Path) -> None:
             make_recovery_metrics(recoveries),
             *(find() for find in metrics),
         ]
-        writing.put("phases", join_rows(of_phases))
+        writer.put("phases", join_rows(of_phases))
     spark.catalog.clearCache()
 
 
@@ -187,23 +187,23 @@ def _require_possible_times(records: Records, name: str) -> None:
         )
 
 
-def _start_jobs(writing: Writing, record: RunRecord, records: Records) -> tuple[Future[None], Observation]:
+def _start_jobs(writer: TableWriter, record: RunRecord, records: Records) -> tuple[Future[None], Observation]:
     """Start to write the table of jobs; returns what to wait for, and what is counted meanwhile."""
     seen = Observation()
-    return writing.start("jobs", lambda: _observe(make_jobs(records, record), seen), rows=records.event_count // 4), seen
+    return writer.start("jobs", lambda: _observe(make_jobs(records, record), seen), rows=records.event_count // 4), seen
 
 
-def _write_tables_of_records(writing: Writing, record: RunRecord, records: Records, axis: TimeAxis) -> None:
+def _write_tables_of_records(writer: TableWriter, record: RunRecord, records: Records, axis: TimeAxis) -> None:
     """Write the tables that need no job."""
     samples = records.sampled
     has_errors = records.count_events(Event.ERROR, Event.RETRIED) > 0
-    writing.put("torn", make_torn(records))
-    writing.put("injections", make_injections(record, axis))
-    writing.collect("errors", lambda: make_errors(records.events, axis, record) if has_errors else ())
-    writing.put("holders", make_holders(samples, record, axis) if records.has_holders else ())
-    writing.put("stuck_clients", make_stuck_clients(samples, record, axis) if records.has_stuck_clients else ())
-    writing.put("statements", make_statements(samples, axis) if records.has_statements else ())
-    writing.put("vacuum_waits", make_vacuum_waits(samples, axis) if records.has_overdue_vacuums else ())
+    writer.put("torn", make_torn(records))
+    writer.put("injections", make_injections(record, axis))
+    writer.collect("errors", lambda: make_errors(records.events, axis, record) if has_errors else ())
+    writer.put("holders", make_holders(samples, record, axis) if records.has_holders else ())
+    writer.put("stuck_clients", make_stuck_clients(samples, record, axis) if records.has_stuck_clients else ())
+    writer.put("statements", make_statements(samples, axis) if records.has_statements else ())
+    writer.put("vacuum_waits", make_vacuum_waits(samples, axis) if records.has_overdue_vacuums else ())
 
 
 def _find_repetitions(
@@ -237,7 +237,7 @@ def _make_figures(run: _Run) -> pd.DataFrame:
     return join_rows([summarize_events(measurements, run.axis), summarize_samples(run.records.sampled, run.axis)])
 
 
-def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[Callable[[], pd.DataFrame]]:
+def _write_tables_of_jobs(writer: TableWriter, run: _Run) -> Iterator[Callable[[], pd.DataFrame]]:
     """Write the tables that every run has of its jobs; yields how to get their rows of ``phases``."""
 
     def conserve() -> pd.DataFrame:
@@ -245,36 +245,36 @@ def _write_tables_of_jobs(writing: Writing, run: _Run) -> Iterator[Callable[[], 
         unrecorded = explain_unrecorded(run.jobs, run.records, run.record) if count_unrecorded(fates) else Unrecorded()
         refused = run.records.count_events(Event.REFUSED)
         conservation = make_conservation(fates, unrecorded=unrecorded, refused=refused)
-        writing.put("conservation", conservation)
+        writer.put("conservation", conservation)
         return make_lost_metric(conservation)
 
-    yield writing.pool.submit(conserve).result
+    yield writer.pool.submit(conserve).result
     seen, partitions = Observation(), choose_partitions(run.claimed)
-    order = writing.start("order", lambda: observe_order(make_order(run.jobs, run.repeated, partitions), partitions, seen))
+    order = writer.start("order", lambda: observe_order(make_order(run.jobs, run.repeated, partitions), partitions, seen))
     yield lambda: make_order_metrics(_once_written(order, seen))
 
 
-def _write_tables_of_some_runs(writing: Writing, run: _Run) -> Iterator[Callable[[], pd.DataFrame]]:
+def _write_tables_of_some_runs(writer: TableWriter, run: _Run) -> Iterator[Callable[[], pd.DataFrame]]:
     """Write the tables that only some runs have rows for; yields how to get their rows of ``phases``."""
     events, executions, preconditions = run.records.events, run.executions, run.preconditions
     claims = run.records.count_events(Event.CLAIMED)
     picks = claims + run.records.count_events(Event.LOST_RACE)
     partitions = choose_partitions(picks)
     if executions is None:
-        writing.put("duplicates")
+        writer.put("duplicates")
     else:
-        writing.start("duplicates", lambda: make_duplicates(run.jobs, executions, run.record, run.records.last_recorded_ns))
-    writing.collect("waiting", lambda: () if preconditions is None else make_waiting(preconditions, events, run.jobs))
+        writer.start("duplicates", lambda: make_duplicates(run.jobs, executions, run.record, run.records.last_recorded_ns))
+    writer.collect("waiting", lambda: () if preconditions is None else make_waiting(preconditions, events, run.jobs))
     if (window := run.record.queue.window) is None:
-        writing.put("rounds")
+        writer.put("rounds")
     else:
         seen = Observation()
-        rounds = writing.start(
+        rounds = writer.start(
             "rounds", lambda: observe_rounds(make_rounds(events, run.jobs, window, picks=picks, partitions=partitions), seen)
         )
         yield lambda: make_round_metrics(_once_written(rounds, seen))
     if run.record.scenario.producers.backlog:
-        yield writing.pool.submit(lambda: make_growth_metrics(count_parts(events, claims, partitions))).result
+        yield writer.pool.submit(lambda: make_growth_metrics(count_parts(events, claims, partitions))).result
 
 
 def _once_written(table: Future[None], seen: Observation) -> Mapping[str, int | None]:

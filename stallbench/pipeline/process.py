@@ -86,7 +86,7 @@ def _run(folder: AnyPath, spark: SparkOptions, log: Path, hint: str) -> None:
         raise NotCarriedOutError(f"{folder}: the pipeline ended with code {ended.returncode}{hint}:\n{tail}")
 
 
-class KeptPipeline:
+class PipelineProcess:
     """A pipeline that waits for the next run, using almost no processor time, until the block ends.
 
     If it cannot make a run's tables, because the run is large or because of an error, a new process makes them as by `make_tables`, which then

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from stallbench.errors import EXIT_BAD_INPUT
 
 if TYPE_CHECKING:
-    from stallbench.pipeline.process import KeptPipeline
+    from stallbench.pipeline.process import PipelineProcess
 
 SERVICE_VARIABLE = "STALLBENCH_PIPELINE"
 """Environment variable with the path of the socket of a running service."""
@@ -58,7 +58,7 @@ def serve(path: Path) -> None:
 
     Only the user who started the service can reach the socket. Raises `OSError` if there can be no socket at ``path``.
     """
-    from stallbench.pipeline.process import KeptPipeline  # which asks this module for a service
+    from stallbench.pipeline.process import PipelineProcess  # which asks this module for a service
 
     with socket.socket(socket.AF_UNIX) as listening:
         earlier = os.umask(0o177)
@@ -68,7 +68,7 @@ def serve(path: Path) -> None:
             os.umask(earlier)
         try:
             listening.listen()
-            with KeptPipeline() as pipeline:
+            with PipelineProcess() as pipeline:
                 while True:
                     connection, _ = listening.accept()
                     with connection, suppress(OSError):  # the command that asked may have ended
@@ -85,7 +85,7 @@ def _is_of_this_user(connection: socket.socket) -> bool:
     return bool(uid == os.geteuid())
 
 
-def _answer(connection: socket.socket, pipeline: KeptPipeline) -> None:
+def _answer(connection: socket.socket, pipeline: PipelineProcess) -> None:
     with connection.makefile("rw") as stream:
         folder = stream.readline().rstrip("\n")
         if folder:

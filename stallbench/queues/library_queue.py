@@ -113,7 +113,7 @@ class LibraryQueue(LibraryRows, Queue[QueueOptions], HasSecondQueue):
                 ) from error
         if retained := getattr(self.options, RETAINED, 0):
             self.add_completed_jobs(retained)
-            self._driver.settle(self.connection, self.tables)
+            self._driver.vacuum_and_analyze(self.connection, self.tables)
 
     def prune(self) -> None:
         """Run the library's command; raises `NotCarriedOutError` if it fails."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from stallbench.queues.postgres_queue import PostgresQueue
 from stallbench.queues.postgrestue_jobs import Described, Describer, calls_to_enqueue, calls_to_make_wait
 from stallbench.queues.postgrestue_options import PostgrestueOptions
-from stallbench.queues.postgrestue_sending import SENDING
+from stallbench.queues.postgrestue_senders import SENDERS
 from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Precondition, Promise
 from stallbench.queues.statements import read_statements
 
@@ -61,7 +61,7 @@ class Postgrestue(PostgresQueue[PostgrestueOptions]):
     def __init__(self, connection: Any, options: PostgrestueOptions) -> None:
         """Serve ``connection``; a worker is registered at its first claim."""
         super().__init__(connection, options)
-        self._send = SENDING[options.client](self.session, self.statements, pipeline=options.pipeline).send
+        self._send = SENDERS[options.client](self.session, self.statements, pipeline=options.pipeline).send
         self._is_serializable = options.claim == "serializable"
         self._begin = "begin_serializable" if self._is_serializable else "begin"
         self._find = "find_unlocked" if self._is_serializable else "find"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from stallbench.queues.postgrestue_options import PostgrestueOptions
-from stallbench.queues.postgrestue_sending import Call, array
+from stallbench.queues.postgrestue_senders import Call, array
 from stallbench.queues.queue import NewJob, Precondition
 
 

@@ -120,8 +120,8 @@ def _measure_with(
 
 def _carry_out(run: Run) -> None:
     run.carry_out()
-    if run.exited_unasked:
-        raise NotCarriedOutError(f"{', '.join(run.exited_unasked)} exited unexpectedly")
+    if run.unexpected_exits:
+        raise NotCarriedOutError(f"{', '.join(run.unexpected_exits)} exited unexpectedly")
 
 
 def find_backlog_s(folder: RunFolder) -> float:

@@ -23,7 +23,7 @@ from stallbench.scenario.sections import Phase
 
 _INJECTIONS = "injections"
 _LOOK_EVERY_S = 1.0
-"""How often `RunRecorder.keep_up` reads the parts that change often, such as processes while a fault kills them."""
+"""How often `RunRecorder.tick` reads the parts that change often, such as processes while a fault kills them."""
 
 
 class RunRecorder:
@@ -77,7 +77,7 @@ class RunRecorder:
         """Replace the file atomically."""
         self._change()
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Replace the file if a part that another object owns has changed since it was written. Call it several times a second.
 
         The begin and the end of an injection are written at once, other parts within a second. So if the bench is killed, the record has the faults

@@ -103,7 +103,7 @@ class Run:
         self._start_sealing()
 
     @property
-    def exited_unasked(self) -> list[str]:
+    def unexpected_exits(self) -> list[str]:
         """Names of the processes that ended although nothing had asked them to."""
         return sorted({each.name for each in self._processes.records() if each.intended == "running"} & self._exited_unexpectedly)
 
@@ -201,8 +201,8 @@ class Run:
         if backlog := self._load.fill():
             self._check_processes()
             primary = self.cluster.server("primary").direct
-            with self._opened_queue("settle") as queue:
-                driver_of(primary.engine).settle(queue.connection, queue.tables)
+            with self._opened_queue("vacuum") as queue:
+                driver_of(primary.engine).vacuum_and_analyze(queue.connection, queue.tables)
             self.view.say(f"{backlog:,} jobs are in the queue")
         self._load.start_scheduler()
         self._start_maintenance()
@@ -273,7 +273,7 @@ class Run:
         self._check_processes()
         self._observers.update(self._intervals(), self._processes.exposed(), self._external_processes.exposed())
         next_due_s = self.injections.run_due()
-        self.recorder.keep_up()
+        self.recorder.tick()
         if self._sampling:
             self._sampling.follow()
         if (now_s := time.monotonic()) >= self._show_at_s:
@@ -291,7 +291,7 @@ class Run:
     def _look(self, phase: str, now_s: float, figures: LiveFigures) -> None:
         workers = {process.name for role in ("worker", "scheduler") for process in self._processes.of_role(role)}
         is_disturbed = any(each.end_ns is None for each in self._list_disturbances())
-        self._abort.look(phase, now_s, figures, is_disturbed=is_disturbed, gone=workers.intersection(self.exited_unasked))
+        self._abort.look(phase, now_s, figures, is_disturbed=is_disturbed, gone=workers.intersection(self.unexpected_exits))
 
     def _intervals(self) -> list[Interval]:
         return read_intervals(self.recorder.record.phases, self._injections.records() if self._injections else [])

@@ -22,7 +22,7 @@ from stallbench.base.duration import ON_RECORD
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.base.storage.format import require_format
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError, StallbenchError
-from stallbench.pipeline.process import KeptPipeline
+from stallbench.pipeline.process import PipelineProcess
 from stallbench.processes.reaper import is_bench_alive
 from stallbench.report.conclusion import conclude
 from stallbench.report.run_index import renew_index
@@ -217,7 +217,7 @@ class SeparateRuns:
         """Start nothing yet. ``view``: what a run prints to. ``is_latest``: whether the name ``latest`` refers to the newest run."""
         self._view = view
         self._is_latest = is_latest
-        self._pipeline = KeptPipeline()
+        self._pipeline = PipelineProcess()
 
     def __enter__(self) -> Self:
         """Begin."""

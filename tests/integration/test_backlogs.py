@@ -82,7 +82,7 @@ def test_the_planner_has_statistics_of_a_backlog_before_the_first_claim(empty_on
     with opened_queue("insert_only_log", {}, endpoint, "test") as queue:
         queue.install()
         queue.load([NewJob(payload="{}")] * SEVERAL_CALLS)
-        driver_of("postgres").settle(queue.connection, queue.tables)
+        driver_of("postgres").vacuum_and_analyze(queue.connection, queue.tables)
         known = queue.connection.execute(
             "SELECT relname, reltuples, relallvisible FROM pg_class WHERE relname = ANY(%s)", [list(queue.tables)]
         ).fetchall()
@@ -94,5 +94,5 @@ def test_the_statistics_of_a_table_in_another_schema_are_made_too(empty_on: Empt
     with driver.connect(empty_on("postgres"), "test") as connection:
         connection.execute('CREATE SCHEMA "other"')
         connection.execute("CREATE TABLE other.jobs AS SELECT * FROM generate_series(1, 10)")
-        driver.settle(connection, ("other.jobs",))
+        driver.vacuum_and_analyze(connection, ("other.jobs",))
         assert connection.execute("SELECT reltuples FROM pg_class WHERE relname = 'jobs'").fetchall() == [(10,)]

@@ -100,7 +100,7 @@ def test_a_full_table_space_refuses_new_rows_and_nothing_else(tmp_path: Path) ->
         run.wait_until_jobs_complete()
 
 
-def test_a_full_disk_without_a_failed_write_is_a_lapse(tmp_path: Path) -> None:
+def test_a_full_disk_without_a_failed_write_is_noticed(tmp_path: Path) -> None:
     with faulty_run(tmp_path, workers=0, database='small_disk = "tables"') as run:
         run.processes.stop(run.load.running("producer"), PATIENCE_S)
         run.inject("full_disk")

@@ -119,7 +119,7 @@ def test_the_collectors_sample_the_promoted_replica_and_no_other_is_left_to_prom
             assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (False,)
 
 
-def test_an_end_before_the_promotion_is_a_lapse(tmp_path: Path) -> None:
+def test_an_end_before_the_promotion_is_noticed(tmp_path: Path) -> None:
     with faulty_run(tmp_path, replicas=1, workers=0) as run:
         run.inject("promote", "replica-1", detect_after="1h")
         record = run.end_faults()

@@ -122,7 +122,7 @@ def test_a_statement_does_not_reach_the_server_in_a_partition_unless_only_answer
 
 
 @pytest.mark.parametrize("removed", ["upstream", "downstream"])
-def test_a_partition_of_which_one_direction_is_open_again_is_a_lapse(run: FaultyRun, removed: str) -> None:
+def test_a_partition_of_which_one_direction_is_open_again_is_noticed(run: FaultyRun, removed: str) -> None:
     record = run.inject("timeout")
     run.cluster.toxiproxy.remove_toxic("primary", f"{record.name}-{removed}")
     record = run.end_faults()
@@ -151,7 +151,7 @@ def test_a_client_that_reconnects_when_a_partition_ends_is_not_cut_again(run: Fa
         assert all(answer.result() in (b"S", b"N") for answer in answers), [answer.result() for answer in answers]
 
 
-def test_a_toxic_that_was_removed_is_a_lapse(run: FaultyRun) -> None:
+def test_a_toxic_that_was_removed_is_noticed(run: FaultyRun) -> None:
     record = run.inject("latency")
     run.cluster.toxiproxy.remove_toxic("primary", record.name)
     record = run.end_faults()

@@ -54,7 +54,7 @@ def test_each_enqueue_notifies_until_it_is_undone(run: FaultyRun) -> None:
         assert payloads[-2:] == ["undone", "seen"]
 
 
-def test_a_disabled_trigger_is_a_lapse(run: FaultyRun) -> None:
+def test_a_disabled_trigger_is_noticed(run: FaultyRun) -> None:
     record = run.inject("notify_trigger")
     name = record.evidence["trigger"]
     execute(run, f"ALTER TABLE skip_locked_jobs DISABLE TRIGGER {name}")

@@ -110,7 +110,7 @@ def test_a_count_draws_some_of_them(run: FaultyRun) -> None:
     run.end_faults()
 
 
-def test_a_process_that_was_resumed_is_a_lapse(run: FaultyRun) -> None:
+def test_a_process_that_was_resumed_is_noticed(run: FaultyRun) -> None:
     run.inject("pause", "worker-1")
     psutil.Process(run.process("worker-1").pid).resume()
     record = run.end_faults()

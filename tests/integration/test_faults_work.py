@@ -135,7 +135,7 @@ def test_a_worker_whose_clock_is_ahead_claims_jobs_that_others_have_reserved(tmp
         assert record.active_to_end is True
 
 
-def test_a_job_fault_that_no_worker_met_is_a_lapse(tmp_path: Path) -> None:
+def test_a_job_fault_that_no_worker_met_is_noticed(tmp_path: Path) -> None:
     with faulty_run(tmp_path, workers=1) as run:
         run.load.stop()
         run.inject("failing_jobs", "workers")

@@ -14,10 +14,10 @@ from stallbench.pipeline.failures import RunFolderError
 from stallbench.pipeline.make import write_tables
 from stallbench.pipeline.paths import name_folder
 from stallbench.pipeline.read import make_torn
+from stallbench.pipeline.table_writer import TableWriter
 from stallbench.pipeline.tables import TABLES, read_table
 from stallbench.pipeline.time_axis import make_time_axis
 from stallbench.pipeline.unrecorded_enqueues import explain_unrecorded
-from stallbench.pipeline.writing import Writing
 from stallbench.run.record import parse_record
 from tests.pipeline.conftest import MakeTables, ReadParts, Tables
 from tests.synthetic_run import SyntheticRun, at_ns
@@ -148,9 +148,9 @@ def made_twice(
 
     def make_two_tables(folder: Path) -> dict[str, pd.DataFrame]:
         parts = read_parts(folder)
-        with Writing(spark, name_folder(folder)) as writing:
-            writing.put("torn", make_torn(parts.records))
-            writing.start("jobs", lambda: parts.jobs)
+        with TableWriter(spark, name_folder(folder)) as writer:
+            writer.put("torn", make_torn(parts.records))
+            writer.start("jobs", lambda: parts.jobs)
         return {name: read_table(folder, name) for name in ("jobs", "torn")}
 
     return [make_two_tables(run.live(job, at_s=job).write(final_snapshot={})) for job in (1, 2)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.pipeline import process as pipeline_process
-from stallbench.pipeline.process import KeptPipeline
+from stallbench.pipeline.process import PipelineProcess
 from stallbench.pipeline.tables import read_table
 from stallbench.run.folder import RunFolder
 from stallbench.waiting import wait_until
@@ -42,7 +42,7 @@ def test_runs_follow_each_other_in_one_java_and_what_that_cannot_do_is_done_with
     first, second = make_folder(tmp_path / "first", 1), make_folder(tmp_path / "second", 2)
     done_without: list[RunFolder] = []
     monkeypatch.setattr(pipeline_process, "make_tables", done_without.append)
-    with KeptPipeline() as pipeline:
+    with PipelineProcess() as pipeline:
         pipeline.make_tables(first)
         (java,) = java_of(scratch)
         pipeline.make_tables(second)
@@ -60,7 +60,7 @@ def test_a_process_that_is_started_before_the_records_are_complete_makes_the_tab
     tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = make_folder(tmp_path / "run", 1)
-    with KeptPipeline() as pipeline:
+    with PipelineProcess() as pipeline:
         pipeline.prepare(folder)
         assert wait_until(lambda: bool(java_of(scratch)), within_s=120, every_s=0.1)
         for start in ("_start", "make_tables"):
@@ -71,7 +71,7 @@ def test_a_process_that_is_started_before_the_records_are_complete_makes_the_tab
 
 
 def test_a_process_that_is_not_needed_after_all_leaves_nothing(tmp_path: Path, scratch: Path) -> None:
-    with KeptPipeline() as pipeline:
+    with PipelineProcess() as pipeline:
         pipeline.prepare(make_folder(tmp_path / "run", 1))
         assert wait_until(lambda: bool(java_of(scratch)), within_s=120, every_s=0.1)
     assert java_of(scratch) == []
@@ -79,7 +79,7 @@ def test_a_process_that_is_not_needed_after_all_leaves_nothing(tmp_path: Path, s
 
 
 def test_an_interrupt_while_spark_starts_leaves_no_java(tmp_path: Path, scratch: Path) -> None:
-    with KeptPipeline() as pipeline:
+    with PipelineProcess() as pipeline:
         pipeline.prepare(make_folder(tmp_path / "run", 1))
         assert wait_until(lambda: bool(java_of(scratch)), within_s=120, every_s=0.1)
         pipeline._is_at_work = True  # as if its tables were waited for

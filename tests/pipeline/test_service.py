@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from stallbench.pipeline.process import KeptPipeline, make_tables
+from stallbench.pipeline.process import PipelineProcess, make_tables
 from stallbench.pipeline.service import SERVICE_VARIABLE
 from stallbench.pipeline.tables import read_table
 from stallbench.run.folder import RunFolder
@@ -79,7 +79,7 @@ def test_commands_share_one_java_which_ends_with_the_service(
     first, second = make_folder(tmp_path / "first", 1), make_folder(tmp_path / "second", 2)
     make_tables(first)
     (java,) = java_of(scratch)
-    with KeptPipeline() as kept:
+    with PipelineProcess() as kept:
         kept.make_tables(second)
     assert java_of(scratch) == [java]
     assert [len(read_table(folder.path, "jobs")) for folder in (first, second)] == [1, 2]

@@ -12,7 +12,7 @@ from stallbench.pipeline import read
 from stallbench.pipeline.failures import PipelineError
 from stallbench.pipeline.job_states import make_jobs
 from stallbench.pipeline.paths import name_folder
-from stallbench.pipeline.writing import Writing
+from stallbench.pipeline.table_writer import TableWriter
 from tests.pipeline.conftest import ReadParts
 from tests.synthetic_run import SyntheticRun
 
@@ -57,6 +57,6 @@ def test_a_table_that_cannot_be_written_is_one_line(spark: SparkSession, tmp_pat
     (tmp_path / "tables").write_text("")
     with (
         pytest.raises(PipelineError, match=r"^\S+/tables/torn: the table cannot be written: \w"),
-        Writing(spark, name_folder(tmp_path)) as writing,
+        TableWriter(spark, name_folder(tmp_path)) as writer,
     ):
-        writing.put("torn")
+        writer.put("torn")

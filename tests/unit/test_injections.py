@@ -25,7 +25,7 @@ class RecordedFault(Fault[FaultOptions]):
 
     done: ClassVar[list[str]] = []
     fails_at: str | None = None
-    lapse: str | None = None
+    why_ended: str | None = None
     over = False
     momentary = False
     longest_s: float | None = None
@@ -41,14 +41,14 @@ class RecordedFault(Fault[FaultOptions]):
     def inject(self) -> dict[str, Any]:
         return self._do("inject")
 
-    def keep_up(self) -> None:
-        self._do("keep_up")
+    def tick(self) -> None:
+        self._do("tick")
 
     def is_over(self) -> bool:
         return self.over
 
-    def find_lapse(self) -> str | None:
-        return self.lapse
+    def why_inactive(self) -> str | None:
+        return self.why_ended
 
     def undo(self) -> dict[str, Any]:
         return self._do("undo")
@@ -112,7 +112,7 @@ def test_it_is_planned_active_verified_ended_and_verified_gone(
     assert ended.end_ns is not None
     assert ended.verified_gone_ns is not None
     assert (ended.active_to_end, ended.evidence) == (True, {"inject": True, "undo": True})
-    assert fault.done == ["inject recorded-1", "keep_up recorded-1", "undo recorded-1"]
+    assert fault.done == ["inject recorded-1", "tick recorded-1", "undo recorded-1"]
     assert said == ["recorded-1 on primary: nothing happens", "recorded-1 on primary has ended"]
 
 
@@ -129,7 +129,7 @@ def test_one_that_begins_later_waits_and_the_runner_prints_how_long(injections: 
 
 def test_one_that_ended_early_records_why(injections: Injections, fault: type[RecordedFault]) -> None:
     begin_phase(injections)
-    fault.lapse = "the proxy no longer has it"
+    fault.why_ended = "the proxy no longer has it"
     injections.end_phase("bad")
     assert (only(injections).active_to_end, only(injections).why_ended) == (False, "the proxy no longer has it")
 
@@ -163,7 +163,7 @@ def test_the_last_one_begun_is_ended_first(injections: Injections, fault: type[R
 
 
 @pytest.mark.parametrize(
-    ("operation", "verb"), [("inject", "started"), ("keep_up", "kept up"), ("undo", "ended")], ids=["inject", "keep_up", "undo"]
+    ("operation", "verb"), [("inject", "started"), ("tick", "kept up"), ("undo", "ended")], ids=["inject", "tick", "undo"]
 )
 def test_an_operation_that_fails_ends_the_run_and_names_the_injection(
     injections: Injections, fault: type[RecordedFault], operation: str, verb: str

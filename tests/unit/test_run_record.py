@@ -52,18 +52,18 @@ def test_what_others_change_during_a_phase_is_recorded_too(tmp_path: Path, monke
     recorder.follow("injections", lambda: injections)
     recorder.write()
     written_ns = (tmp_path / "run.json").stat().st_mtime_ns
-    recorder.keep_up()
+    recorder.tick()
     assert (tmp_path / "run.json").stat().st_mtime_ns == written_ns, "nothing has changed"
 
     injections[0] = kill.model_copy(update={"start_ns": 2, "verified_ns": 3})
-    recorder.keep_up()
+    recorder.tick()
     assert read_record(tmp_path / "run.json").injections == (injections[0],), "a fault is recorded at once"
 
     processes.append(worker.model_copy(update={"name": "worker-1-2"}))
-    recorder.keep_up()
+    recorder.tick()
     assert len(read_record(tmp_path / "run.json").processes) == 1, "processes are read once a second"
     now_s += 1
-    recorder.keep_up()
+    recorder.tick()
     assert [process.name for process in read_record(tmp_path / "run.json").processes] == ["worker-1", "worker-1-2"]
 
 

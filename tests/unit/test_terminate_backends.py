@@ -53,7 +53,7 @@ def test_each_call_ends_only_the_connections_that_were_due_when_it_began(clock: 
     fault._is_postgres, fault._terminated, fault._next_s = True, {}, clock.now_s
     counts = []
     for _ in range(3):
-        fault.keep_up()
+        fault.tick()
         counts.append(len(ended))
         clock.now_s += EVERY_S
     assert counts[0] == 1

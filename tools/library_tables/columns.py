@@ -17,7 +17,7 @@ HELD = "longtx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CarriedOut:
+class LibraryRuns:
     """The completed runs of one library in a comparison."""
 
     record: ComparisonRecord
@@ -33,7 +33,7 @@ class Column(Protocol):
     def title(self) -> str:
         """Its heading."""
 
-    def describe(self, of_library: CarriedOut) -> str:
+    def describe(self, of_library: LibraryRuns) -> str:
         """Return the cell of a library; empty if it was not measured."""
 
 
@@ -47,7 +47,7 @@ class Figure:
     includes_enqueueing: bool = False
     """Whether the time from when a job is due until it is enqueued is part of it."""
 
-    def describe(self, of_library: CarriedOut) -> str:
+    def describe(self, of_library: LibraryRuns) -> str:
         """Return the median of the runs in each phase."""
         runs = of_library.runs
         cell = " → ".join(format_median([run.metric(self.metric, phase) for run in runs]) or "?" for phase in self.phases)
@@ -70,7 +70,7 @@ class CostOfOldVersions:
     """Their measure."""
     times: float = 1
 
-    def describe(self, of_library: CarriedOut) -> str:
+    def describe(self, of_library: LibraryRuns) -> str:
         """Return the median of the runs; empty if it was not measured, or if there were no more old row versions than before."""
         return format_median([self._of(run) for run in of_library.runs])
 
@@ -89,7 +89,7 @@ class OfComparison:
     """A cell that does not come from a metric in a phase."""
 
     title: str
-    describe: Callable[[CarriedOut], str]
+    describe: Callable[[LibraryRuns], str]
 
 
 def format_median(values: Sequence[float | None]) -> str:
@@ -98,17 +98,17 @@ def format_median(values: Sequence[float | None]) -> str:
     return format_value(median(known)) if known else ""
 
 
-def _describe_capacity(of_library: CarriedOut) -> str:
+def _describe_capacity(of_library: LibraryRuns) -> str:
     of_variant = (each.capacity for each in of_library.record.variants if each.name == of_library.compared[0].variant)
     capacity = next(of_variant, None)
     return "" if capacity is None else format_value(capacity)
 
 
-def _describe_load(of_library: CarriedOut) -> str:
+def _describe_load(of_library: LibraryRuns) -> str:
     return format_median([run.tables.record.scenario.producers.rate for run in of_library.runs])
 
 
-def _describe_saturation(of_library: CarriedOut) -> str:
+def _describe_saturation(of_library: LibraryRuns) -> str:
     key = next((subject.key for subject in of_library.record.subjects if subject.metric == TIME_TO_SATURATION), "")
     known = [value for run in of_library.compared if (value := run.values.get(key)) is not None]
     if not known:

@@ -16,7 +16,7 @@ from stallbench.studies.comparison.formatting import NOT_RUN
 from stallbench.studies.comparison.record import ComparedRun, ComparisonRecord, find_comparison_folders
 from stallbench.studies.comparison.report import format_command
 from tools.library_tables.allowed_changes import AllowedChanges
-from tools.library_tables.columns import CarriedOut, Column
+from tools.library_tables.columns import Column, LibraryRuns
 from tools.library_tables.figures import FOLDER as FIGURES
 from tools.library_tables.figures import name_of_figures
 from tools.library_tables.library_run import LibraryRun
@@ -86,7 +86,7 @@ class LibraryTable:
             elif of_it:
                 record, compared = of_it[-1]
                 of_runs = [LibraryRun(runs / run.folder) for run in compared if run.folder]
-                of_library = CarriedOut(record=record, compared=compared, runs=of_runs)
+                of_library = LibraryRuns(record=record, compared=compared, runs=of_runs)
                 cells = [column.describe(of_library) for column in self.columns]
                 yield f"| {title} | {' | '.join(cells)} | {footnotes.refer_to(self._describe(record, len(compared)))} |"
             elif before := kept.get(title):

@@ -10,7 +10,7 @@ from pathlib import Path
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.studies.comparison.record import ComparisonRecord
-from tools.library_tables.columns import CarriedOut, Column
+from tools.library_tables.columns import Column, LibraryRuns
 from tools.library_tables.library_run import LibraryRun
 
 FOLDER = Path("results") / "library-runs"
@@ -49,7 +49,7 @@ def _list_runs(record: ComparisonRecord, runs: Path, columns: Sequence[Column]) 
         if not (compared.variant.startswith(LIBRARY_PREFIX) and compared.status == "completed" and compared.folder):
             continue
         run = LibraryRun(runs / compared.folder)
-        alone = CarriedOut(record=record, compared=[compared], runs=[run])
+        alone = LibraryRuns(record=record, compared=[compared], runs=[run])
         made = run.tables.record
         title = f"{made.queue.library.title} {made.queue.library.version}" if made.queue.library else run.name
         yield [

@@ -95,7 +95,7 @@ class AlterTable(Fault[AlterTableOptions]):
         self._verify_waiting(self._migration, self._watch)
         return {"pid": self._migration.pid, "reader_pid": self._reader.pid, "table": self._table}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """End the reader at its time, count the waiting sessions, and try the statement again."""
         assert self._reader is not None
         assert self._migration is not None

@@ -32,7 +32,7 @@ class AnnouncedKills:
         """The job that each of them had announced, if it had one."""
         self._expose()
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Record which processes the fault has killed, and start the replacements that are due."""
         folder, now_s = self._context.job_faults, time.monotonic()
         for process in [process for process in self._exposed if process.poll() is not None]:
@@ -55,7 +55,7 @@ class AnnouncedKills:
         Raises `NotCarriedOutError` if a process that has announced its kill does not end in time: its end would look unexpected.
         """
         self._wait_for_announced()
-        self.keep_up()
+        self.tick()
         for _, process in self._to_replace:
             self._context.load.replace(process)
         self._to_replace = []

@@ -102,7 +102,7 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
             )
         return {"workers": workers, "autovacuum_max_workers": most_workers}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Make a table due again as soon as a worker has finished it."""
         if time.monotonic() < self._next_poll_s:
             return
@@ -114,7 +114,7 @@ class AutovacuumStarvation(Fault[AutovacuumStarvationOptions]):
                     self._execute(connection, _MAKE_DUE, table)
         self._rounds = rounds
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that the workers are still busy; between two rounds one may be idle for a moment."""
         with self._connect() as connection:
             workers = self._wait_for_workers(connection)

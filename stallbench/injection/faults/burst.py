@@ -75,7 +75,7 @@ class Burst(Fault[BurstOptions]):
         )
         return {"producer": self._producer.name, RATE: self.options.rate, AT_ONCE: self.options.at_once}
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that the producer still runs."""
         return f"{self._producer.name} {self._producer.describe_end()}" if self._producer.poll() is not None else None
 

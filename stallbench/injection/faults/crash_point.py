@@ -136,10 +136,10 @@ class CrashAtPoint(Fault[CrashPointOptions]):
         start_job_fault(self.context.job_faults, self.name, job_fault)
         return {"job_fault": job_fault.model_dump(mode="json", exclude_defaults=True)}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Record which processes died or stopped, replace the dead, and resume those whose pause is over."""
         if self._kills is not None:
-            self._kills.keep_up()
+            self._kills.tick()
             return
         for process in self._stopped():
             self._record_pause(process)
@@ -147,9 +147,9 @@ class CrashAtPoint(Fault[CrashPointOptions]):
             if process.poll() is not None or time.monotonic() >= since_s + self._pause_s:
                 self._resume(process)
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that at least one process died or stopped at the point."""
-        self.keep_up()
+        self.tick()
         hit = self._kills.killed if self._kills is not None else self._were_paused
         return None if hit else f"no process of {self.on} passed the point {self.options.at} often enough to crash"
 

@@ -109,7 +109,7 @@ class Deploy(Fault[DeployOptions]):
         self._go_on()
         return self._evidence()
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Kill the workers whose grace period has passed, start replacements, and stop the next workers."""
         self._go_on()
 
@@ -117,7 +117,7 @@ class Deploy(Fault[DeployOptions]):
         """Whether all deployments are complete."""
         return len(self._deployments_s) == self.options.times
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Return that the phase was too short for all deployments, and how many were complete."""
         if self.is_over():
             return None

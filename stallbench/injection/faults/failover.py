@@ -64,7 +64,7 @@ class Promote(Fault[PromoteOptions]):
             raise NotCarriedOutError(f"{self._old_primary.name} was killed, but it still accepts connections")
         return {"killed": self._old_primary.name, "behind_bytes": behind_bytes}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Promote the replica after the time that failure detection takes."""
         if self._is_promoted or time.monotonic() < self._killed_s + self.options.detect_after_s:
             return
@@ -82,7 +82,7 @@ class Promote(Fault[PromoteOptions]):
         """Whether clients can reach the promoted replica."""
         return self._is_promoted and answers(self.context.cluster.server("primary").proxied)
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that the replica was promoted, and that the old primary has not returned."""
         if not self._is_promoted:
             return f"it ended before {self.on} was promoted"

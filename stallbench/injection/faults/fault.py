@@ -56,7 +56,7 @@ class AddedLoad:
 
 class Fault(ABC, Generic[OptionsT]):
     """One kind of fault. Every method runs in the bench's main thread, so a long method delays the other faults: start what takes seconds in
-    `inject`, and check its progress in `keep_up`. If the bench is killed, `undo` is not called; everything that the fault has created must then
+    `inject`, and check its progress in `tick`. If the bench is killed, `undo` is not called; everything that the fault has created must then
     disappear with the run's processes and folder, or be recorded for the cleanup (`stallbench.servers.join.create_recorded`).
     """
 
@@ -143,16 +143,16 @@ class Fault(ABC, Generic[OptionsT]):
         cannot be injected or verified.
         """
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Do what has to be repeated while it is active; called several times a second. Raises as `inject` does."""
 
     def is_over(self) -> bool:
         """Whether it has ended by itself before its planned end. It is then undone, and recovery is measured from that time. Called after
-        `keep_up`.
+        `tick`.
         """
         return False
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Return why it is no longer active, or none if it is. Called at its end, just before `undo`."""
         return None
 

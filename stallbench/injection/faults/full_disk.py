@@ -80,7 +80,7 @@ class FullDisk(Fault[FullDiskOptions]):
         ballast_bytes = self._disk.fill() if self.options.ballast else 0
         return {"ballast_bytes": ballast_bytes, "free_bytes": self._disk.free_bytes}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Fill the space that has become free; without ballast, search the log for the first failed write."""
         if self.options.ballast:
             self._disk.fill()
@@ -91,7 +91,7 @@ class FullDisk(Fault[FullDiskOptions]):
         """Without ballast: whether the disk has been full for long enough."""
         return self._failed_s is not None and time.monotonic() >= self._failed_s + self.options.enlarge_after_s
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check in the server's log that it failed to write: a server that needs no more space is not affected."""
         return None if self._count_failed_writes() else f"the disk was full, but {self.on} did not try to write more"
 

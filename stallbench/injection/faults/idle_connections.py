@@ -129,12 +129,12 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
             raise NotCarriedOutError(f"{self.on} refused a connection before only {self.options.leave_free} were free: {refusal}")
         return {"connections": len(self._connections), "refusal": refusal}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Open another connection wherever one became free, unless they are leaked connections."""
         if self._wanted is None and not self.options.may_be_ended:
             self._open_more()
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that the connections are still open, and that the server still refuses more."""
         if self.options.may_be_ended:
             return None

@@ -56,7 +56,7 @@ class Kill(Fault[KillOptions]):
         self._kill_one()
         return {KILLED: self._killed}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Kill the next process when it is due, and start the replacements that are due."""
         now_s = time.monotonic()
         if self.options.every_s is not None and now_s >= self._next_s:

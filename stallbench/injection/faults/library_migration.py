@@ -77,7 +77,7 @@ class LibraryMigration:
         self._try()
         return {"from": before, "to": after}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Read the result of an attempt that has ended, or start the next one."""
         if self.is_done or (self._attempt is not None and self._attempt.is_running):
             return

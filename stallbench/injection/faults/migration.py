@@ -132,10 +132,10 @@ class Migration(Fault[MigrationOptions]):
         self._try(self._session)
         return {"pid": self._session.pid, **self._names}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """When a step has ended, begin the next one, or repeat it."""
         if self._of_library is not None:
-            self._of_library.keep_up()
+            self._of_library.tick()
             return
         assert self._session is not None
         if self._session.is_running or self._done_s is not None:

@@ -68,7 +68,7 @@ class Toxic(Fault[ToxicOptionsT]):
             )
         return {"toxic": self.toxic, **self.attributes()}
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Ask Toxiproxy whether it is still there."""
         found = self.context.cluster.toxiproxy.toxics(self.on)
         return None if all(one.name in found for one in self.list_one_way()) else "Toxiproxy no longer has it"
@@ -276,7 +276,7 @@ class Down(Fault[FaultOptions]):
         self.context.cluster.toxiproxy.set_enabled(self.on, enabled=False)
         return {"enabled": False}
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Ask Toxiproxy whether it is still there."""
         return "Toxiproxy has opened it again" if self.context.cluster.toxiproxy.is_enabled(self.on) else None
 

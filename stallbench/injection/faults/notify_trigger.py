@@ -47,7 +47,7 @@ class NotifyTrigger(Fault[FaultOptions]):
             )
         return {"trigger": self._trigger, "table": self._table, "notified_by": notified.pid}
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that the trigger exists and is enabled."""
         with self._connect() as connection:
             row = connection.execute(_IS_ENABLED, (self._trigger, self._table)).fetchone()

@@ -71,7 +71,7 @@ class Outage(Fault[OutageOptions]):
         self._check_end(self._began_s)
         return {"pid": process.pid}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Wait for its end, start it again when it is due, and wait until it accepts connections."""
         self._take_step(self.options.down_for_s)
 

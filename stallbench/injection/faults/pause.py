@@ -50,7 +50,7 @@ class Pause(Fault[PauseOptions]):
             _wait_for_state(process, paused=True)
         return {PAUSED: [process.name for process in self._paused]}
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that all of them are still suspended."""
         resumed = [process.name for process in self._paused if not process.is_paused()]
         return f"no longer paused: {', '.join(resumed)}" if resumed else None

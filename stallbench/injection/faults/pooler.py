@@ -54,7 +54,7 @@ class Pooler(Fault[PoolerOptions]):
         toxiproxy.set_upstream(self.on, f"{endpoint.host}:{endpoint.port}")
         return {"pgbouncer": self._pgbouncer.version, "mode": self.options.mode, "most": self._pools}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Record the largest numbers of clients and server connections that pgbouncer reports."""
         self._pgbouncer.check()
         for pool in self._pgbouncer.pools():
@@ -63,9 +63,9 @@ class Pooler(Fault[PoolerOptions]):
             self._pools["clients"] = max(self._pools.get("clients", 0), clients)
             self._pools["server_connections"] = max(self._pools.get("server_connections", 0), servers)
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that clients connect through it."""
-        self.keep_up()
+        self.tick()
         return None if self._pools.get("clients") else "no client connected through it"
 
     def undo(self) -> Evidence:

@@ -51,7 +51,7 @@ class Rewrite(Fault[FaultOptions]):
         self._begin_next()
         return {"pid": self._session.pid, "bytes_before": bytes_before}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Count the waiting sessions; begin the next table when one is done."""
         assert self._session is not None
         assert self._watch is not None

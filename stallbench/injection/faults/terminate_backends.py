@@ -64,7 +64,7 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
             raise NotCarriedOutError(f"no connection of {self.options.of} was found on {self.on}")
         return {"terminated": self._terminated}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """End the connections that are due; if no client is connected at that moment, none is ended. Terminations that become due meanwhile are
         skipped: on a server that is slower than the interval, the run would otherwise never continue.
         """

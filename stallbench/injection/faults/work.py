@@ -38,11 +38,11 @@ class WorkFault(Fault[WorkOptionsT]):
         start_job_fault(self.context.job_faults, self.name, job_fault)
         return {"job_fault": job_fault.model_dump(mode="json", exclude_defaults=True)}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Record which workers it has affected."""
         self.context.load.workers_that_met(self.name)
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Check that it has affected at least one worker."""
         return None if self.context.load.workers_that_met(self.name) else "it affected no worker"
 
@@ -82,10 +82,10 @@ class PoisonJobs(WorkFault[PoisonJobsOptions]):
         self.context.load.end(producer)
         return {**evidence, KILLED: self._kills.killed}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Record which workers the jobs have killed, and start the replacements that are due."""
-        super().keep_up()
-        self._kills.keep_up()
+        super().tick()
+        self._kills.tick()
 
     def undo(self) -> Evidence:
         """Remove the job fault, and replace every worker that it has killed."""

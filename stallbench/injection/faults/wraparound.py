@@ -74,7 +74,7 @@ class Wraparound(Fault[WraparoundOptions]):
         self._log_begins = self._log.stat().st_size
         return {"slot": HOLDER, "age": age}
 
-    def keep_up(self) -> None:
+    def tick(self) -> None:
         """Search the server's log for the text."""
         if self._seen_s is None and self._count(_WARNED if self.options.ended == "when_warned" else _REFUSED):
             self._seen_s = time.monotonic()
@@ -83,7 +83,7 @@ class Wraparound(Fault[WraparoundOptions]):
         """Whether the operator begins."""
         return self._seen_s is not None and time.monotonic() >= self._seen_s + self.options.ended_after_s
 
-    def find_lapse(self) -> str | None:
+    def why_inactive(self) -> str | None:
         """Return that the event did not occur; none if it did."""
         if self._seen_s is not None:
             return None

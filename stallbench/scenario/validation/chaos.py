@@ -10,12 +10,12 @@ from stallbench.injection.choices import ChaosKind
 from stallbench.injection.faults import Fault, find_faults
 from stallbench.scenario.chaos import combination_of, count_intervals, find_pairs, make_fault
 from stallbench.scenario.sections import Chaos, Phase
-from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.faults import find_choice_issues, list_targets
 from stallbench.scenario.validation.injections import make_kind_issue
+from stallbench.scenario.validation.raw_scenario import RawScenario, valid
 
 
-def find_chaos_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_chaos_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find the issues of the combined faults, in all phases that are valid by themselves."""
     for index, phase in enumerate(content.items("phases")):
         chaos = valid(Chaos, phase.get("chaos"))
@@ -42,7 +42,7 @@ def _find_phase_issues(path: KeyPath, phase: Mapping[str, Any], chaos: Chaos) ->
         yield ValidationIssue((*path, "chaos", "every"), problem)
 
 
-def _find_kinds_issues(path: KeyPath, chaos: Chaos, content: Content) -> Iterator[ValidationIssue]:
+def _find_kinds_issues(path: KeyPath, chaos: Chaos, content: RawScenario) -> Iterator[ValidationIssue]:
     assert content.database
     kinds = {
         name: kind
@@ -60,7 +60,7 @@ def _find_kinds_issues(path: KeyPath, chaos: Chaos, content: Content) -> Iterato
 
 
 def _find_kind_issues(
-    path: KeyPath, kind: ChaosKind, kinds: Mapping[str, type[Fault[Any]]], content: Content
+    path: KeyPath, kind: ChaosKind, kinds: Mapping[str, type[Fault[Any]]], content: RawScenario
 ) -> Iterator[ValidationIssue]:
     if kind.kind not in kinds:
         known = find_faults().get(kind.kind)

@@ -9,15 +9,15 @@ from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_valu
 from stallbench.measures import OF_THE_RUN, measure_of
 from stallbench.scenario.expectation import require_metric
 from stallbench.scenario.model import CONTROL
-from stallbench.scenario.validation.content import Content, as_items, as_table
 from stallbench.scenario.validation.expectations import find_named_phase_issues
+from stallbench.scenario.validation.raw_scenario import RawScenario, as_items, as_table
 from stallbench.suggestion import did_you_mean
 
 _PATH: KeyPath = ("comparison",)
 _JUDGED_BY: KeyPath = ("judged_by",)
 
 
-def find_comparison_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_comparison_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find the issues of a comparison's phases, columns and published figures, and of what a variant is judged by."""
     comparison = content.table("comparison")
     yield from find_named_phase_issues(_JUDGED_BY, content.table("judged_by"), content.measured)
@@ -54,7 +54,7 @@ def find_overlay_issues(variants: Mapping[str, Any]) -> list[str]:
     return issues
 
 
-def _find_reference_issues(content: Content) -> Iterator[ValidationIssue]:
+def _find_reference_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     name = content.table("judged_by").get("reference")
     if isinstance(name, str) and name not in content.variants:
         known = ", ".join(content.variants) or "none, because the file has no variants"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from stallbench.base.validation_issue import ValidationIssue
 from stallbench.engines import ENGINES
-from stallbench.scenario.validation.content import Content, as_table
+from stallbench.scenario.validation.raw_scenario import RawScenario, as_table
 
 
-def find_database_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_database_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find settings that a scenario must not change, because the bench needs them to run its servers."""
     if content.database is None:
         return

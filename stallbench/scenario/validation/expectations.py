@@ -10,13 +10,13 @@ from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.libraries import find_libraries
 from stallbench.libraries.definition import PERIODIC
 from stallbench.measures import WHOLE_RUN
-from stallbench.scenario.validation.content import Content
+from stallbench.scenario.validation.raw_scenario import RawScenario
 from stallbench.suggestion import did_you_mean
 
 _OF_PERIODIC_JOBS = "fired."
 
 
-def find_expectation_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_expectation_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find the phases that expectations name and that do not exist or are not measured, and expected periodic jobs that nothing inserts."""
     for index, expectation in enumerate(content.items("expect")):
         yield from find_named_phase_issues(("expect", index), expectation, content.measured)
@@ -25,7 +25,7 @@ def find_expectation_issues(content: Content) -> Iterator[ValidationIssue]:
             yield ValidationIssue(("expect", index, "metric"), f" is {show_value(metric)}, {problem}")
 
 
-def _find_lack_of_periodic_jobs(content: Content) -> str:
+def _find_lack_of_periodic_jobs(content: RawScenario) -> str:
     """Return why no scheduler inserts a periodic job, and what to do; empty if one does, or if the queue is not valid."""
     if content.queue is None or content.queue.options.get(PERIODIC):
         return ""

@@ -10,13 +10,13 @@ from stallbench.injection.choices import FaultChoice
 from stallbench.injection.faults import Fault, FaultPlace, FaultTarget, find_faults
 from stallbench.queues import NoQueueError, find_queue
 from stallbench.scenario.sections import Phase
-from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
 from stallbench.scenario.validation.queue import has_scheduler
+from stallbench.scenario.validation.raw_scenario import RawScenario, valid
 
 
-def find_fault_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_fault_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find the issues of all faults. Empty if servers, workers or producers are invalid: then it is unknown what a fault can reach."""
     if not (content.database and content.workers and content.producers):
         return
@@ -41,7 +41,7 @@ def find_choice_issues(
     choice: FaultChoice,
     kind: type[Fault[Any]],
     targets: Mapping[FaultTarget, Sequence[str]],
-    content: Content,
+    content: RawScenario,
     *,
     keys: Sequence[str],
 ) -> Iterator[ValidationIssue]:
@@ -59,7 +59,7 @@ def find_choice_issues(
         yield from _find_place_issues(path, choice, kind, content)
 
 
-def list_targets(content: Content) -> dict[FaultTarget, list[str]]:
+def list_targets(content: RawScenario) -> dict[FaultTarget, list[str]]:
     """Return what a fault can reach in this scenario, by the type of target."""
     replicas = content.database.replicas if content.database else 0
     workers = content.workers.count if content.workers else 0
@@ -93,7 +93,9 @@ def _find_target_issues(
         yield make_target_issue(path, choice.on, fit)
 
 
-def _find_place_issues(path: KeyPath, choice: FaultChoice, kind: type[Fault[Any]], content: Content) -> Iterator[ValidationIssue]:
+def _find_place_issues(
+    path: KeyPath, choice: FaultChoice, kind: type[Fault[Any]], content: RawScenario
+) -> Iterator[ValidationIssue]:
     try:
         queue = find_queue(content.queue.kind) if content.queue else None
     except NoQueueError:

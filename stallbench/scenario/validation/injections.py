@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
 from stallbench.injection.choices import Choice
-from stallbench.scenario.validation.content import as_items, valid
+from stallbench.scenario.validation.raw_scenario import as_items, valid
 from stallbench.suggestion import did_you_mean
 
 ChoiceT = TypeVar("ChoiceT", bound=Choice)

@@ -18,9 +18,9 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.injection.choices import LongrunnerChoice
 from stallbench.processes.role_command import role_command
 from stallbench.scenario.longrunner_issue import LongrunnerIssue
-from stallbench.scenario.validation.content import Content, as_table
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.keys_and_values import describe_detail
+from stallbench.scenario.validation.raw_scenario import RawScenario, as_table
 
 _ANSWER_S = 30.0
 _ANSWERS = TypeAdapter(list[list[LongrunnerIssue]])
@@ -30,7 +30,7 @@ _answered: dict[str, list[LongrunnerIssue]] = {}
 """The answer to each question that was asked."""
 
 
-def find_longrunner_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_longrunner_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find the issues of all longrunners. Empty if the servers are invalid: then it is unknown on which servers longrunners can run."""
     if content.database is None:
         return
@@ -47,17 +47,17 @@ def find_longrunner_issues(content: Content) -> Iterator[ValidationIssue]:
             yield _make_issue(path, choice, issue, servers)
 
 
-def ask_about_longrunners(contents: Iterable[Content]) -> None:
+def ask_about_longrunners(contents: Iterable[RawScenario]) -> None:
     """Ask about the longrunners of all ``contents`` with one command, so that `find_longrunner_issues` need not ask about each."""
     _answer([question for content in contents for question in _make_questions(content)])
 
 
-def _find_longrunners(content: Content) -> Iterator[tuple[KeyPath, LongrunnerChoice]]:
+def _find_longrunners(content: RawScenario) -> Iterator[tuple[KeyPath, LongrunnerChoice]]:
     for index, phase in enumerate(content.items("phases")):
         yield from find_choices(phase, "longrunners", LongrunnerChoice, under=("phases", index))
 
 
-def _make_questions(content: Content) -> list[str]:
+def _make_questions(content: RawScenario) -> list[str]:
     """Return a question, as JSON, for each longrunner whose server exists."""
     if content.database is None:
         return []
@@ -107,7 +107,7 @@ def ask_longrunners(questions: str) -> list[list[LongrunnerIssue]]:
     return _ANSWERS.validate_json(ended.stdout)
 
 
-def _settings_by_role(content: Content) -> dict[str, dict[str, Any]]:
+def _settings_by_role(content: RawScenario) -> dict[str, dict[str, Any]]:
     """Return the settings of the servers, by their role, ``primary`` or ``replica``."""
     database = content.table("database")
     of_all = as_table(database.get("settings"))

@@ -9,13 +9,13 @@ from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_valu
 from stallbench.injection.choices import MaintenanceChoice
 from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues import NoQueueError, Queue, find_queue
-from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.injections import find_choices, list_servers, make_kind_issue, make_target_issue
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
+from stallbench.scenario.validation.raw_scenario import RawScenario
 from stallbench.suggestion import did_you_mean
 
 
-def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_maintenance_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find the issues of all maintenance tasks. Empty if the servers are invalid: then it is unknown on which servers tasks can run."""
     if content.database is None:
         return
@@ -36,14 +36,14 @@ def find_maintenance_issues(content: Content) -> Iterator[ValidationIssue]:
             yield ValidationIssue((*path, "kind"), problem)
 
 
-def _find_queue(content: Content) -> type[Queue[Any]] | None:
+def _find_queue(content: RawScenario) -> type[Queue[Any]] | None:
     try:
         return find_queue(content.queue.kind) if content.queue else None
     except NoQueueError:
         return None
 
 
-def _find_phase_issues(content: Content, path: KeyPath, choice: MaintenanceChoice) -> Iterator[ValidationIssue]:
+def _find_phase_issues(content: RawScenario, path: KeyPath, choice: MaintenanceChoice) -> Iterator[ValidationIssue]:
     phases = [phase["name"] for phase in content.items("phases") if isinstance(phase.get("name"), str)]
     if choice.phase is not None and choice.phase not in phases:
         allowed = f"expected one of {', '.join(phases)}{did_you_mean(choice.phase, phases)}"

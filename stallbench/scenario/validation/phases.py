@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from stallbench.base.validation_issue import ValidationIssue, show_value
 from stallbench.scenario.sections import Phase
-from stallbench.scenario.validation.content import Content, valid
+from stallbench.scenario.validation.raw_scenario import RawScenario, valid
 
 LONGEST_S = 24 * 3600
 """The longest run is a day. A longer one is probably a typing error."""
 
 
-def find_phase_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_phase_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find the issues that concern several phases, or a phase and the load."""
     phases = content.items("phases")
     times = Counter(phase["name"] for phase in phases if isinstance(phase.get("name"), str))
@@ -30,7 +30,7 @@ def find_phase_issues(content: Content) -> Iterator[ValidationIssue]:
         yield ValidationIssue(("phases",), f" take {together_s:,.0f} s together; expected at most {LONGEST_S:,} s, a day")
 
 
-def _find_endless_phases(content: Content) -> Iterator[ValidationIssue]:
+def _find_endless_phases(content: RawScenario) -> Iterator[ValidationIssue]:
     producers = content.table("producers")
     load = next((key for key in ("rate", "capacity_share") if producers.get(key)), None)
     drained = next((index for index, phase in enumerate(content.items("phases")) if phase.get("until") == "drained"), None)

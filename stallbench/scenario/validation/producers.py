@@ -11,10 +11,10 @@ from stallbench.base.validation_issue import ValidationIssue
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.libraries import find_libraries
 from stallbench.queues import NoQueueError, find_queue, list_queues_using
-from stallbench.scenario.validation.content import Content
+from stallbench.scenario.validation.raw_scenario import RawScenario
 
 
-def find_producer_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_producer_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find issues: a share of the workers' capacity without workers, keys that the queue does not use, or of a library's batches, and connections
     that the bench does not open.
     """
@@ -36,11 +36,11 @@ def find_producer_issues(content: Content) -> Iterator[ValidationIssue]:
         yield ValidationIssue(("producers", "connection_per_call"), problem)
 
 
-def _is_library(content: Content) -> bool:
+def _is_library(content: RawScenario) -> bool:
     return content.queue is not None and content.queue.kind.startswith(LIBRARY_PREFIX)
 
 
-def _find_queue_without_keys(content: Content) -> str | None:
+def _find_queue_without_keys(content: RawScenario) -> str | None:
     """Return the kind of the queue if its jobs have no keys; none if they have, or if there is no such queue."""
     try:
         queue = find_queue(content.queue.kind) if content.queue else None

@@ -10,12 +10,12 @@ from stallbench.engines.database import Database
 from stallbench.queues import NoQueueError, find_queue, find_queues
 from stallbench.queues.completed_jobs import RETAINED, HasCompletedJobs
 from stallbench.queues.user_queue import is_user_queue
-from stallbench.scenario.validation.content import Content, valid
 from stallbench.scenario.validation.keys_and_values import find_key_and_value_issues
+from stallbench.scenario.validation.raw_scenario import RawScenario, valid
 from stallbench.suggestion import describe_allowed
 
 
-def find_queue_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_queue_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find the issues of the queue's kind and options."""
     queue, engine = content.queue, content.table("database").get("engine", Database().engine)
     if queue is None:
@@ -57,7 +57,7 @@ def _list_fit(engine: object) -> list[str]:
     return [kind for kind, other in find_queues().items() if isinstance(engine, str) and engine in other.engines]
 
 
-def has_scheduler(content: Content) -> bool:
+def has_scheduler(content: RawScenario) -> bool:
     """Return whether the queue has a scheduler; false if the section is invalid."""
     try:
         queue = find_queue(content.queue.kind) if content.queue else None

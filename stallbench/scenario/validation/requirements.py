@@ -7,10 +7,10 @@ from typing import Any
 
 from stallbench.base.validation_issue import KeyPath, ValidationIssue, show_value
 from stallbench.scenario.requirement import ABORTING, PARTS
-from stallbench.scenario.validation.content import Content, as_table
+from stallbench.scenario.validation.raw_scenario import RawScenario, as_table
 
 
-def find_requirement_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_requirement_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find requirements that no run of these phases could meet, and an ``abort`` that nothing could cause."""
     judge = content.raw.get("judge")
     if judge == "reproduced":
@@ -37,7 +37,7 @@ def _list_names(required: object) -> Iterator[tuple[KeyPath, str, dict[str, Any]
             yield path, name, as_table(each)
 
 
-def _find_phase_issues(path: KeyPath, name: str, content: Content) -> Iterator[ValidationIssue]:
+def _find_phase_issues(path: KeyPath, name: str, content: RawScenario) -> Iterator[ValidationIssue]:
     phases = content.items("phases")
     disturbed = [index for index, phase in enumerate(phases) if any(phase.get(key) for key in ("faults", "longrunners", "chaos"))]
     parts = {part for known, parts in PARTS.items() if known == name for part in parts}
@@ -53,7 +53,7 @@ def _find_phase_issues(path: KeyPath, name: str, content: Content) -> Iterator[V
         yield ValidationIssue(path, f" is {show_value(name)}{problem}")
 
 
-def _find_abort_issues(path: KeyPath, name: str, content: Content) -> Iterator[ValidationIssue]:
+def _find_abort_issues(path: KeyPath, name: str, content: RawScenario) -> Iterator[ValidationIssue]:
     if name not in ABORTING:
         yield ValidationIssue(
             path, f" is true, but {show_value(name)} is decided only at the end of a run; expected one of {', '.join(ABORTING)}"

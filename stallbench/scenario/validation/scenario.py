@@ -13,7 +13,6 @@ from stallbench.scenario.model import ScenarioContent
 from stallbench.scenario.toml import find_unusable_values
 from stallbench.scenario.validation.chaos import find_chaos_issues
 from stallbench.scenario.validation.comparison import find_comparison_issues
-from stallbench.scenario.validation.content import Content
 from stallbench.scenario.validation.database import find_database_issues
 from stallbench.scenario.validation.expectations import find_expectation_issues
 from stallbench.scenario.validation.faults import find_fault_issues
@@ -23,6 +22,7 @@ from stallbench.scenario.validation.maintenance import find_maintenance_issues
 from stallbench.scenario.validation.phases import find_phase_issues
 from stallbench.scenario.validation.producers import find_producer_issues
 from stallbench.scenario.validation.queue import find_queue_issues
+from stallbench.scenario.validation.raw_scenario import RawScenario
 from stallbench.scenario.validation.requirements import find_requirement_issues
 from stallbench.scenario.validation.workers import find_worker_issues
 
@@ -32,7 +32,7 @@ def find_issues(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
 
     ``variants``: the names of all of the file's variants, which a comparison may name.
     """
-    given = Content(raw=content, variants=variants)
+    given = RawScenario(raw=content, variants=variants)
     unusable = list(find_unusable_values(content))
     reported = {issue.path for issue in unusable}
     of_values = [*find_key_and_value_issues(ScenarioContent, content), *find_queue_issues(given)]
@@ -55,4 +55,4 @@ def find_issues(content: Mapping[str, Any], variants: Collection[str] = ()) -> l
 
 def prepare_answers(contents: Iterable[Mapping[str, Any]]) -> None:
     """Ask another process once for everything that `find_issues` needs to know about each of ``contents``."""
-    ask_about_longrunners(Content(raw=content) for content in contents if not any(find_unusable_values(content)))
+    ask_about_longrunners(RawScenario(raw=content) for content in contents if not any(find_unusable_values(content)))

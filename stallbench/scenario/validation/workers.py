@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from stallbench.base.validation_issue import ValidationIssue
 from stallbench.engines import ENGINES
-from stallbench.scenario.validation.content import Content, as_table
+from stallbench.scenario.validation.raw_scenario import RawScenario, as_table
 
 _CONNECTIONS_BESIDES = 20
 """The number of connections of the bench itself, its collectors and the longrunners."""
 
 
-def find_worker_issues(content: Content) -> Iterator[ValidationIssue]:
+def find_worker_issues(content: RawScenario) -> Iterator[ValidationIssue]:
     """Find an issue: the processes need more connections than the server accepts."""
     workers, producers, database = content.workers, content.producers, content.database
     limited_by = ENGINES[database.engine].connection_limit if database else None

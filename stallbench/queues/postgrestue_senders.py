@@ -15,7 +15,7 @@ Call = tuple[str, tuple[Value, ...]]
 """A statement's name and its parameters."""
 
 
-class Sending(ABC):
+class StatementSender(ABC):
     """Sends named statements on one connection in autocommit; values come back as text or as psycopg makes them."""
 
     def __init__(self, session: PostgresSession, statements: Mapping[str, str], *, pipeline: bool) -> None:
@@ -29,7 +29,7 @@ class Sending(ABC):
         """Run the statements in order and return their results. Raises the `psycopg.Error` of the first that failed."""
 
 
-class LibpqSending(Sending):
+class LibpqSender(StatementSender):
     """Prepared statements without a cursor, so that the cost of cursors is not attributed to the queue."""
 
     def send(self, *calls: Call) -> list[Outcome]:
@@ -51,7 +51,7 @@ class LibpqSending(Sending):
         ]
 
 
-class CursorSending(Sending):
+class CursorSender(StatementSender):
     """A cursor for each statement, prepared by psycopg, and psycopg's own pipeline."""
 
     def send(self, *calls: Call) -> list[Outcome]:
@@ -67,7 +67,7 @@ class CursorSending(Sending):
         return RawCursor(self._session.connection).execute(self._statements[name], values or None, prepare=True)
 
 
-SENDING: dict[str, type[Sending]] = {"libpq": LibpqSending, "cursor": CursorSending}
+SENDERS: dict[str, type[StatementSender]] = {"libpq": LibpqSender, "cursor": CursorSender}
 """By the option ``client``."""
 
 

@@ -16,7 +16,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content:
+class RawScenario:
     """What the checks of all sections read. A section that is invalid by itself is None here: `stallbench.scenario.validation.keys_and_values`
     reports its issues, and checks that depend on it are left out.
     """

@@ -26,7 +26,7 @@ _AT_ONCE = 4
 _ROWS_PER_FILE = 2_000_000
 
 
-class Writing:
+class TableWriter:
     """The tables that are being written. As a context manager it ends when all are written, or raises the error of the first that failed."""
 
     def __init__(self, spark: SparkSession, folder: str) -> None:
