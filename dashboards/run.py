@@ -83,7 +83,7 @@ def _now() -> list[Panel]:
         ),
         figure(
             "Deadlocks per minute",
-            "Deadlocks that a server broke. Each rolls back a transaction, and may cause a re-execution. The report draws their cycles.",
+            "Deadlocks that a server broke. Each rolls back a transaction, and may cause a repeated execution. The report draws their cycles.",
             COUNT,
             Query(f"sum(increase({series('deadlocks')}_total{{{OF_RUN}}}[1m]))"),
             limits=Limits(look=1, bad=60),

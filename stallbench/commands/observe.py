@@ -174,10 +174,13 @@ def observe(
 def _judge_and_exit(folder: Path) -> NoReturn:
     """Judge the expectations from the samples alone, print the verdict, and exit with its code."""
     from stallbench.observe.judgement import judge_expectations
-    from stallbench.report.terminal import print_findings
+    from stallbench.report.terminal import print_findings, print_name_and_reason
+    from stallbench.run.record import read_record
 
     verdict = judge_expectations(folder)
-    print_findings(verdict)
+    console = print_findings(verdict)
+    console.print()
+    print_name_and_reason(console, verdict, read_record(folder / "run.json"))
     say(
         f"records and junit.xml: {shorten(folder)}; its report: {format_shell_command(['stallbench', 'report', shorten(folder)])}"
     )

@@ -209,7 +209,7 @@ def _write_tables_of_records(writer: TableWriter, record: RunRecord, records: Re
 def _find_repetitions(
     spark: SparkSession, record: RunRecord, records: Records, axis: TimeAxis, jobs: DataFrame, seen: Observation
 ) -> _Run:
-    """Collect the run's tables, with the re-executions and the second completions of jobs."""
+    """Collect the run's tables, with the repeated executions and the second completions of jobs."""
     executions = repeated = again = None
     if seen.get["duplicates"]:
         of_duplicates = events_of_duplicates(records.events, jobs, seen.get["duplicates"]).persist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stallbench.engines.ending import statement_to_end
@@ -12,23 +12,16 @@ from stallbench.run.record import RunRecord
 from stallbench.scenario.command import argument_of, is_of_project
 from stallbench.scenario.file import ScenarioError, find_scenario, read_mitigations
 from stallbench.scenario.model import Scenario
-from stallbench.scenario.requirement import Required
 from stallbench.shell_command import format_shell_command
-from stallbench.verdicts import Outcome, Verdict
+from stallbench.verdicts import Finding, Outcome, Verdict
+from stallbench.verdicts.check import Result
 from stallbench.verdicts.expectations import format_value
 from stallbench.verdicts.horizon import HolderStay
 from stallbench.verdicts.outcome import PhaseOutcome, Recovery, Safety
 from stallbench.verdicts.requirements import Requirements, describe_awaiting, describe_jobs, format_ms
-from stallbench.verdicts.verdict import describe_held
+from stallbench.verdicts.verdict import REQUIREMENT_WORDS, describe_expected, describe_required
 
 _IDS = 5
-_VERDICTS = {"pass": "Reproduced", "fail": "Not reproduced", "unknown": "Not decided"}
-_NOT_MET: Mapping[Required, str] = {
-    "survives": "Did not survive",
-    "unaffected": "Was affected",
-    "recovers": "Did not recover",
-    "safe": "Did not keep every job safe",
-}
 _SHOWN_MITIGATIONS = 3
 
 
@@ -77,34 +70,53 @@ def describe_outcome(record: RunRecord, verdict: Verdict) -> str:
     return " ".join([*parts, *_describe_exited(outcome)])
 
 
+def name_verdict(record: RunRecord, verdict: Verdict) -> str:
+    """Return the verdict in the words that every page, file and line uses for it: *survived* or *did not survive* of a queue of which something is
+    required, *reproduced* or *not reproduced* of an experiment that expects something, *passed* or *failed* of others, else *unknown*.
+
+    *Not passed*: the queue was as required, and something else failed, such as the bench's own load.
+    """
+    if verdict.status != "completed":
+        return "not completed"
+    if verdict.verdict == "unknown":
+        return "unknown"
+    if required := list(dict.fromkeys(each.outcome for each in record.scenario.require)):
+        if verdict.verdict == "pass":
+            return describe_required(record)
+        if not _list_required(verdict, "fail"):
+            return "not passed"
+        return REQUIREMENT_WORDS[required[0]][1] if len(required) == 1 else "not as required"
+    is_reproduction = bool(record.scenario.expect) and not record.is_observation
+    holds, fails = ("reproduced", "not reproduced") if is_reproduction else ("passed", "failed")
+    return holds if verdict.verdict == "pass" else fails
+
+
+def explain_verdict(record: RunRecord, verdict: Verdict) -> str:
+    """Return the reason of the verdict, to follow its name; empty if there is no more to say. What else failed is not said of the queue."""
+    if verdict.verdict == "pass":
+        return describe_expected(record)
+    if verdict.status != "completed" or verdict.verdict == "unknown" or not record.scenario.require:
+        return verdict.reason
+    if failed := _list_required(verdict, "fail"):
+        others = sum(each.result == "fail" for each in verdict.findings) - 1
+        return failed[0].reason + (f" (and {others} more)" if others else "")
+    was = "" if _list_required(verdict, "unknown") else f"{describe_required(record)}, but "
+    return f"{was}{verdict.reason}"
+
+
 def describe_verdict(record: RunRecord, verdict: Verdict) -> str:
     """Return the verdict and its reason as a sentence."""
-    if verdict.status != "completed":
-        return f"Not completed: {verdict.reason}."
-    if record.scenario.require:
-        return _describe_requirements(record, verdict)
-    if record.is_observation or not record.scenario.expect:
-        word = {"pass": "Passed", "fail": "Failed", "unknown": "Not decided"}[verdict.verdict]
-    else:
-        word = _VERDICTS[verdict.verdict]
-    return f"{word}: {describe_held(record) if verdict.verdict == 'pass' else verdict.reason}."
+    name, reason = name_verdict(record, verdict), explain_verdict(record, verdict)
+    return f"{start_sentence(name)}{f': {reason}' if reason else ''}."
 
 
-def _describe_requirements(record: RunRecord, verdict: Verdict) -> str:
-    """Return the verdict of a run whose outcome is judged. What failed beside it, such as the bench's own load, is not said of the queue."""
-    held = describe_held(record)
-    met = f"{held[0].upper()}{held[1:]}"
-    required = [each for each in verdict.findings if each.check == Requirements.name]
-    if failed := [each for each in required if each.result == "fail"]:
-        names = list(dict.fromkeys(each.outcome for each in record.scenario.require))
-        others = sum(each.result == "fail" for each in verdict.findings) - 1
-        more = f" (and {others} more)" if others else ""
-        return f"{_NOT_MET[names[0]] if len(names) == 1 else 'Not as required'}: {failed[0].reason}{more}."
-    if verdict.verdict == "pass":
-        return f"{met}."
-    if verdict.verdict == "unknown" or any(each.result == "unknown" for each in required):
-        return f"Not decided: {verdict.reason}."
-    return f"{met}, but the run does not pass: {verdict.reason}."
+def start_sentence(text: str) -> str:
+    """Return ``text`` with a capital letter."""
+    return text[:1].upper() + text[1:]
+
+
+def _list_required(verdict: Verdict, result: Result) -> list[Finding]:
+    return [each for each in verdict.findings if each.check == Requirements.name and each.result == result]
 
 
 def _describe_phase(record: RunRecord, phase: PhaseOutcome) -> str:

@@ -11,7 +11,16 @@ from stallbench.libraries.settings import format_settings
 from stallbench.report.charts import as_script_data, cut_windows, group_order, list_rounds, make_charts
 from stallbench.report.junit import write_junit
 from stallbench.report.movements import with_movements
-from stallbench.report.outcome_text import describe_outcome, describe_run, describe_verdict, find_ending, find_help, list_tiles
+from stallbench.report.outcome_text import (
+    describe_outcome,
+    describe_run,
+    explain_verdict,
+    find_ending,
+    find_help,
+    list_tiles,
+    name_verdict,
+    start_sentence,
+)
 from stallbench.report.rows import add_up_errors, find_highlights, list_distributions, list_phase_rows, list_recoveries
 from stallbench.report.run_index import name_queue, write_run_entry
 from stallbench.report.samples import find_unread_logs, read_deadlocks, read_plans, read_vacuum
@@ -49,7 +58,8 @@ def _list_content(run: RunTables, verdict: Verdict) -> dict[str, object]:
         "notes": list(_list_notes(record, verdict)),
         "outcome": describe_outcome(record, verdict),
         "headline": describe_run(record, verdict),
-        "said": describe_verdict(record, verdict),
+        "verdict_name": name_verdict(record, verdict),
+        "said": start_sentence(f"{reason}.") if (reason := explain_verdict(record, verdict)) else "",
         "ending": find_ending(record, verdict),
         "help": find_help(record, verdict),
         "tiles": list_tiles(verdict),

@@ -26,7 +26,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from stallbench.base.storage.address import AnyPath
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.report.outcome_text import describe_outcome
+from stallbench.report.outcome_text import describe_outcome, name_verdict
 from stallbench.report.templates import open_template
 from stallbench.run.folder import STUDY
 from stallbench.run.record import RunRecord
@@ -73,6 +73,8 @@ class IndexEntry(BaseModel):
     queue: _Text = ""
     began_ns: int | None = Field(default=None, ge=0, le=_LATEST_NS)
     verdict: Literal["pass", "fail", "unknown"]
+    verdict_name: _Text = ""
+    """The words of a run's verdict; a study has none."""
     outcome: _Text = ""
     """What happened to the queue, or what the study shows."""
     effect: _Text = ""
@@ -110,6 +112,7 @@ class IndexRow:
     queue: str
     verdict: str
     """Empty if there is none."""
+    verdict_name: str
     effect: str
     outcome: str
     problem: str
@@ -161,6 +164,7 @@ def write_run_entry(run: RunTables, verdict: Verdict) -> None:
                 (phase.start_ns for phase in record.phases if phase.start_ns and 0 <= phase.start_ns <= _LATEST_NS), None
             ),
             verdict=verdict.verdict,
+            verdict_name=name_verdict(record, verdict),
             outcome=describe_outcome(record, verdict) or record.scenario.summary,
             effect=worst.effect if worst else "",
             latency_before_ms=_known(worst.latency_before_ms) if worst else None,
@@ -357,6 +361,7 @@ def _make_row(found: _Found) -> IndexRow:
         scenario=_name_scenario(entry),
         queue=entry.queue,
         verdict="" if found.problem and entry.verdict == "unknown" else entry.verdict,
+        verdict_name=entry.verdict_name,
         effect=entry.effect,
         outcome=entry.outcome,
         problem=found.problem,

@@ -6,7 +6,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from stallbench.console import VisibleConsole
-from stallbench.report.outcome_text import describe_outcome, describe_verdict, find_ending, find_help
+from stallbench.report.outcome_text import (
+    describe_outcome,
+    describe_verdict,
+    find_ending,
+    find_help,
+    name_verdict,
+    start_sentence,
+)
 from stallbench.run.record import RunRecord
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.check import Finding
@@ -18,6 +25,7 @@ _COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow", "info": "bright
 def print_verdict(verdict: Verdict, record: RunRecord, report: str) -> None:
     """Print all findings, the attribution, and last what happened to the queue, the verdict, what ends and what may help it, and the report's path."""
     console = print_findings(verdict)
+    console.print()
     console.print(escape(verdict.attribution.sentence))
     if verdict.attribution.sentence.startswith("From "):
         # The times at the beginning of the lines above count from the start of the command.
@@ -25,7 +33,7 @@ def print_verdict(verdict: Verdict, record: RunRecord, report: str) -> None:
     console.print()
     if outcome := describe_outcome(record, verdict):
         console.print(escape(outcome), style="bold")
-    console.print(escape(describe_verdict(record, verdict)))
+    print_name_and_reason(console, verdict, record)
     if ending := find_ending(record, verdict):
         console.print(
             escape(f"{ending.sentence}{f' While it lasts, this ends it: {ending.statement}' if ending.statement else ''}")
@@ -36,14 +44,18 @@ def print_verdict(verdict: Verdict, record: RunRecord, report: str) -> None:
 
 
 def print_findings(verdict: Verdict) -> Console:
-    """Print all findings and the verdict with its reason; returns where."""
+    """Print all findings; returns where."""
     console = VisibleConsole(highlight=False, soft_wrap=True)
     console.print()
     for finding in verdict.findings:
         console.print(format_finding(finding))
-    console.print()
-    console.print(f"{format_result(verdict.verdict)}  {escape(verdict.reason)}")
     return console
+
+
+def print_name_and_reason(console: Console, verdict: Verdict, record: RunRecord) -> None:
+    """Print the verdict as a sentence, its name in its colour."""
+    name, colour = start_sentence(name_verdict(record, verdict)), _COLOURS[verdict.verdict]
+    console.print(f"[bold {colour}]{name}[/]{escape(describe_verdict(record, verdict).removeprefix(name))}")
 
 
 def format_finding(finding: Finding) -> str:

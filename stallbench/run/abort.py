@@ -31,6 +31,7 @@ class Abort:
         self._parts = frozenset(part for each in scenario.require if each.abort for part in PARTS[each.outcome])
         self._baseline = next((phase.name for phase in scenario.phases if phase.measured), "")
         self._phase = ""
+        self._looked_s = 0.0
         self._silent_since_s: float | None = None
         self._longest_silence_s = 0.0
         """Of the baseline."""
@@ -40,6 +41,8 @@ class Abort:
         self._disturbed: set[str] = set()
         self._depths_after: list[int | None] = []
         """Of this phase: jobs that waited, since nothing was wrong any more."""
+        self._silent_looks_after = 0
+        """Of these looks: how many found that nothing was completed although jobs waited."""
 
     @property
     def is_asked(self) -> bool:
@@ -49,13 +52,16 @@ class Abort:
     def look(self, phase: str, now_s: float, figures: LiveFigures, *, is_disturbed: bool, gone: Collection[str]) -> None:
         """Decide from the latest figures. ``is_disturbed``: whether a fault or longrunner is active. ``gone``: workers that exited unexpectedly."""
         if phase != self._phase:
-            self._phase, self._silent_since_s, self._depths_after = phase, None, []
+            self._phase, self._silent_since_s = phase, None
+            self._depths_after, self._silent_looks_after = [], 0
+        is_silent = self._is_silent(figures)
         if is_disturbed:
             self._disturbed.add(phase)
-            self._depths_after = []
+            self._depths_after, self._silent_looks_after = [], 0
         else:
             self._depths_after.append(figures.depth)
-        silence_s = self._measure_silence_s(now_s, figures)
+            self._silent_looks_after += is_silent
+        silence_s = self._measure_silence_s(now_s, is_silent=is_silent)
         if phase == self._baseline and not self._disturbed:
             self._longest_silence_s = max(self._longest_silence_s, silence_s)
             self._rates.append(figures.completed_rate or 0.0)
@@ -72,6 +78,9 @@ class Abort:
             return
         if len(self._depths) < _FEWEST_LOOKS or len(self._depths_after) < _FEWEST_LOOKS:
             return
+        is_silent = self._silent_looks_after == len(self._depths_after)
+        if is_silent and self._silent_since_s is not None and self._is_stopped(self._looked_s - self._silent_since_s):
+            self._decide(f"no job was completed in {phase}, after {before}, although jobs waited")
         bound = max(DEEPER * max(self._depths), BACKLOG_S * sum(self._rates) / len(self._rates))
         least = min(-1 if depth is None else depth for depth in self._depths_after)
         if least > bound:
@@ -82,9 +91,16 @@ class Abort:
     def _is_stopped(self, silence_s: float) -> bool:
         return len(self._rates) >= _FEWEST_LOOKS and silence_s >= max(STOPPED_S, LONGER_STALL * self._longest_silence_s)
 
-    def _measure_silence_s(self, now_s: float, figures: LiveFigures) -> float:
+    def _is_silent(self, figures: LiveFigures) -> bool:
+        """Whether nothing is being completed although jobs wait, in the queue or, if nothing is enqueued although jobs are due, in front of it."""
+        return not figures.completed_rate and bool(
+            figures.depth or (self._scenario.producers.has_load and not figures.enqueued_rate)
+        )
+
+    def _measure_silence_s(self, now_s: float, *, is_silent: bool) -> float:
         """Return for how long nothing has been completed although jobs waited."""
-        if figures.completed_rate or not figures.depth:
+        self._looked_s = now_s
+        if not is_silent:
             self._silent_since_s = None
             return 0.0
         self._silent_since_s = now_s if self._silent_since_s is None else self._silent_since_s

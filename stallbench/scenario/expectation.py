@@ -98,7 +98,7 @@ class Expectation(_MetricInPhase):
 class ComparisonColumn(Section):
     """One column of the table that a comparison shows first, with one row for each variant."""
 
-    title: Text = Field(examples=["re-executions"])
+    title: Text = Field(examples=["repeated executions"])
     metric: str = Field(
         examples=["re_executions.count"],
         description="a metric of an expectation, or one that a comparison has of every run, like `lost.count`",

@@ -71,6 +71,8 @@ class StudyRun(StudyPart):
     """``failed``: could not be carried out. ``aborted``: interrupted, or the bench was killed during it."""
     reason: str = ""
     """The reason of the verdict, or why there is none."""
+    verdict_name: str = ""
+    """The words of the verdict (`stallbench.report.outcome_text.name_verdict`); empty if there is none."""
 
 
 class StudyRecord(StudyPart):

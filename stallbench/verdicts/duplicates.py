@@ -1,4 +1,4 @@
-"""Was a job re-executed, and does the queue's promise allow it?"""
+"""Was a job executed again, and does the queue's promise allow it?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def count_repeated(run: RunTables) -> Repeated:
 
 
 class Duplicates(Check):
-    """Compares re-executions with the queue's promise. At-least-once allows one only after an attempt that failed, expired or ended in an error, or
+    """Compares repeated executions with the queue's promise. At-least-once allows one only after an attempt that failed, expired or ended in an error, or
     whose worker died; and no sooner: a claim does not expire before the time that the queue declares.
 
     If the scenario has an expectation on ``re_completed.count`` of the whole run with an upper bound, that expectation judges second completions. A
@@ -58,7 +58,7 @@ class Duplicates(Check):
             is_unexplained &= field("completions") < 2
         repeated = count_repeated(run)
         if not repeated.jobs and not run.count_events("claimed"):
-            return [self.unknown(subject, "no claim was recorded, so nothing is known of re-executions")]
+            return [self.unknown(subject, "no claim was recorded, so nothing is known of repeated executions")]
         if "repeated" in run.record.scenario.required:
             return [self.not_applicable(subject, f"judged as required; {_describe(repeated)}")]
         unexplained = sum(batch.num_rows for batch in run.batches("duplicates", ["job_id"], is_unexplained))
@@ -78,4 +78,4 @@ class Duplicates(Check):
 def _describe(repeated: Repeated) -> str:
     if not repeated.jobs:
         return "no job was executed or completed more than once"
-    return f"{repeated.jobs:,} jobs were executed or completed more than once ({repeated.re_executions:,} re-executions)"
+    return f"{repeated.jobs:,} jobs were executed or completed more than once ({repeated.re_executions:,} repeated executions)"

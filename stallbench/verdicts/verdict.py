@@ -12,13 +12,13 @@ from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Finding, Severity
 from stallbench.verdicts.outcome import Outcome
 
-_HELD: Mapping[Required, str] = {
-    "survives": "survived",
-    "unaffected": "was unaffected",
-    "recovers": "recovered",
-    "safe": "kept every job safe",
+REQUIREMENT_WORDS: Mapping[Required, tuple[str, str]] = {
+    "survives": ("survived", "did not survive"),
+    "unaffected": ("was unaffected", "was affected"),
+    "recovers": ("recovered", "did not recover"),
+    "safe": ("kept every job safe", "did not keep every job safe"),
 }
-"""What is said of a queue that meets a requirement."""
+"""What is said of a queue that meets a requirement, and of one that does not."""
 FORMAT = 2
 """Of ``verdict.json``."""
 
@@ -85,13 +85,15 @@ def _describe_worst(reasons: Sequence[tuple[Severity, str]]) -> str:
     return worst + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
 
 
-def describe_held(record: RunRecord) -> str:
-    """Return what holds of what the scenario requires and expects, if all does."""
-    required = [_HELD[each.outcome] for each in record.scenario.require]
-    return ", ".join([*required, *([_describe_expected(record)] if record.scenario.expect or not required else [])])
+def describe_required(record: RunRecord) -> str:
+    """Return what a queue is that meets all that the scenario requires; empty if it requires nothing."""
+    return ", ".join(REQUIREMENT_WORDS[each.outcome][0] for each in record.scenario.require)
 
 
-def _describe_expected(record: RunRecord) -> str:
+def describe_expected(record: RunRecord) -> str:
+    """Return that all expectations hold, or that there are none; empty if there are none but requirements."""
+    if record.scenario.require and not record.scenario.expect:
+        return ""
     return {
         0: "there are no expectations, so nothing that was found was judged"
         if record.is_observation
@@ -101,11 +103,12 @@ def _describe_expected(record: RunRecord) -> str:
 
 
 def _describe_pass(record: RunRecord) -> str:
-    hold, expectations = describe_held(record), record.scenario.expect
+    hold = ", ".join(part for part in (describe_required(record), describe_expected(record)) if part)
+    expectations = record.scenario.expect
     if record.is_observation:
         return hold
     if record.scenario.require:
         return f"the queue {hold}"
     if any(one.limits("lost.count") or one.limits("re_completed.count") for one in expectations):
-        return f"{hold}; no more jobs were lost or re-executed than the expectations allow"
-    return f"{hold}; no job was lost, and none was re-executed without a reason"
+        return f"{hold}; no more jobs were lost or executed again than the expectations allow"
+    return f"{hold}; no job was lost, and none was executed again without a reason"

@@ -48,7 +48,7 @@ def test_a_killed_bench_leaves_nothing_but_records_that_can_be_reported(
     bench: Bench, run_here: RunHere, use_pipeline_service: None
 ) -> None:
     """Its record has the fault and what replaced its victims: without them, an error during the fault would have no explanation, and a
-    re-execution after a kill no reason. A worker that a fault had paused is gone, too.
+    repeated execution after a kill no reason. A worker that a fault had paused is gone, too.
     """
     faults = 'phases.longtx.faults=[{kind="kill",on="worker-1",every="1s",replace_after="100ms"},{kind="pause",on="worker-2"}]'
     running = bench.start("run", "longtx", *short(faults, "phases.longtx.longrunners=[]", "phases.longtx.duration=1h"))

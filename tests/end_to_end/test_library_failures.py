@@ -152,4 +152,4 @@ def test_a_final_snapshot_that_fails(bench: Bench, tmp_path: Path) -> None:
     reported = bench.run("report", "latest")
     assert reported.returncode == 3, reported.stdout + reported.stderr
     assert f"{completed} completed" in reported.stdout
-    assert "UNKNOWN  the run was failed: the final snapshot of the queue failed: division by zero" in reported.stdout
+    assert "Not completed: the run was failed: the final snapshot of the queue failed: division by zero" in reported.stdout

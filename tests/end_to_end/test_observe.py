@@ -240,7 +240,7 @@ def test_a_server_that_goes_away_before_the_end_does_not_pass(
     finally:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 1, out + err
-    assert "UNKNOWN  the server could not be read at the end" in out
+    assert "Unknown: the server could not be read at the end" in out
     assert "Traceback" not in out + err
 
 

@@ -37,7 +37,7 @@ def test_a_mariadb_server_is_reported_and_judged(run_here: RunHere, monkeypatch:
         arguments = ("--dsn", address, "--for", "4s", "--every", "1s", "--expect", str(expectations))
         ended = run_here("observe", *arguments, "--runs", str(tmp_path / "runs"))
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    assert "FAIL  depth.last in the whole run is 5; expected at most 2" in ended.stdout
+    assert "Failed: depth.last in the whole run is 5; expected at most 2" in ended.stdout
     assert (
         "not in the first reading: dead_tuples.max; an expectation of it is unknown unless it is measured later" in ended.stderr
     )

@@ -1,4 +1,4 @@
-"""A replica is promoted under load: only jobs that were acknowledged but not replicated are lost or re-executed."""
+"""A replica is promoted under load: only jobs that were acknowledged but not replicated are lost or executed again."""
 
 from __future__ import annotations
 

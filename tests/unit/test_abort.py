@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from stallbench.run import abort
 from stallbench.run.abort import Abort
 from stallbench.run.live_figures import LiveFigures
@@ -13,9 +15,9 @@ def make(name: str, scenario: str = "longtx", *changes: str) -> Abort:
     return Abort(read_scenario(scenario, overrides=[f'require=[{{outcome="{name}",abort=true}}]', *changes]))
 
 
-def figures(rate: float, depth: int | None = 1) -> LiveFigures:
+def figures(rate: float, depth: int | None = 1, enqueued: float | None = None) -> LiveFigures:
     return LiveFigures(
-        enqueued_rate=rate,
+        enqueued_rate=rate if enqueued is None else enqueued,
         completed_rate=rate,
         claim_ms_p95=None,
         times_claims=False,
@@ -53,6 +55,46 @@ def test_a_worker_that_polls_every_few_seconds_has_not_stopped() -> None:
     for second in range(12):
         look(asked, "baseline", second, second + 1, rate=100.0 * (second % 5 == 0), depth=50)
     assert not look(asked, "longtx", 20, 30, rate=0, depth=50, is_disturbed=True)
+
+
+@pytest.mark.parametrize("depth", [0, None], ids=["the last sample", "no sample"])
+def test_a_queue_that_producers_wait_for_too_has_stopped(depth: int | None) -> None:
+    """A table that a migration waits for takes no job, gives none, and cannot be sampled; the depth is that of before, or unknown."""
+    asked = make("unaffected", "ddl-blocked")
+    look(asked, "baseline", 0, 8, rate=60)
+    assert not look(asked, "migration", 8, 14, rate=0, depth=depth, is_disturbed=True)
+    assert look(asked, "migration", 14, 16, rate=0, depth=depth, is_disturbed=True) == (
+        "no job was completed for 6 s in migration, although jobs waited"
+    )
+
+
+def test_an_empty_queue_has_not_stopped() -> None:
+    asked = make("unaffected", "ddl-blocked")
+    look(asked, "baseline", 0, 8, rate=60)
+    for second in range(8, 30):
+        asked.look("migration", second, figures(0, 0, enqueued=1), is_disturbed=True, gone=())
+    assert not asked.reason
+
+
+def test_a_phase_in_which_nothing_is_enqueued_or_completed_is_no_recovery() -> None:
+    asked = make("survives", "ddl-blocked")
+    look(asked, "baseline", 0, 8, rate=60)
+    look(asked, "migration", 8, 20, rate=0, depth=None, is_disturbed=True)
+    asked.end_phase("migration")
+    assert not look(asked, "recovery", 20, 30, rate=0, depth=None)
+    asked.end_phase("recovery")
+    assert asked.reason == "no job was completed in recovery, after migration, although jobs waited"
+
+
+def test_one_completion_may_be_a_recovery() -> None:
+    asked = make("survives", "ddl-blocked")
+    look(asked, "baseline", 0, 8, rate=60)
+    look(asked, "migration", 8, 20, rate=0, depth=None, is_disturbed=True)
+    asked.end_phase("migration")
+    look(asked, "recovery", 20, 29, rate=0, depth=None)
+    look(asked, "recovery", 29, 30, rate=10, depth=None)
+    asked.end_phase("recovery")
+    assert not asked.reason
 
 
 def test_a_pause_decides_nothing_about_survival() -> None:

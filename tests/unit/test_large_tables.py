@@ -61,7 +61,7 @@ def test_duplicates_are_counted_exactly_and_the_lowest_are_examples(tmp_path: Pa
     assert count_repeated(run) == Repeated(jobs=JOBS, re_executed=JOBS, re_executions=JOBS)
     finding = find_of(run, "duplicates")
     assert (
-        f"{JOBS:,} jobs were executed or completed more than once ({JOBS:,} re-executions), {JOBS // 3:,} of them"
+        f"{JOBS:,} jobs were executed or completed more than once ({JOBS:,} repeated executions), {JOBS // 3:,} of them"
         in finding.reason
     )
     assert finding.examples[:2] == ("3 (its worker was alive)", "6 (its worker was alive)")

@@ -96,8 +96,8 @@ def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> No
     failures = [failure.get("message") for failure in suite.iter("failure")]
     assert failures == [
         "No fault was injected. 1 job (7) executed again with no failure that explains it. Nothing lost. Failed: 1 jobs were executed or completed "
-        "more than once (1 re-executions), 1 of them without a reason that the promise allows.",
-        "1 jobs were executed or completed more than once (1 re-executions), 1 of them without a reason that the promise allows",
+        "more than once (1 repeated executions), 1 of them without a reason that the promise allows.",
+        "1 jobs were executed or completed more than once (1 repeated executions), 1 of them without a reason that the promise allows",
     ]
 
 
@@ -126,7 +126,7 @@ def test_the_summary_is_a_table_for_a_pull_request(tmp_path: Path) -> None:
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("### No fault was injected. Nothing lost, nothing repeated. Passed: ")
     for row in (
-        "| verdict | pass |",
+        "| verdict | passed |",
         "| scenario | longtx |",
         "| date | 2027-01-15 08:00:00 UTC |",
         "| queue | que |",
@@ -152,7 +152,7 @@ def test_the_counts_of_a_fault_end_when_a_fault_begins_after_its_end(tmp_path: P
             [["timeout-1", "longtx", 15.0, 0.25, 2.0, None, None, None, 0, 3, 4, 7]], columns=EMPTY["recoveries"]
         ),
     )
-    assert "From its start to the start of kill-2: 3 re-completed jobs" in judge(run).attribution.sentence
+    assert "From its start to the start of kill-2: 3 jobs completed again" in judge(run).attribution.sentence
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,8 @@ def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path, change: tup
     verdict = judge(run)
     assert (
         "timeout-1 was active on primary from 10 s to 15 s. Recovery, counted from its end: the next completion after 0.2 s, "
-        f"the baseline's rate after 2.0 s, the empty backlog {missing}. From its start to the end of the run: 3 re-completed jobs, 4 re-executions, 7 errors."
+        f"the baseline's rate after 2.0 s, the empty backlog {missing}. "
+        "From its start to the end of the run: 3 jobs completed again, 4 repeated executions, 7 errors."
     ) in verdict.attribution.sentence
     make_report(run, verdict)
     assert f"| timeout-1 | primary | 10 | 15 | 0.25 | 2 | {missing} | 0 | 3 | 4 | 7 |" in (tmp_path / "summary.md").read_text()

@@ -148,16 +148,16 @@ OTHER = make_process("worker-2", end_ns=START_NS + 100 * 10**9)
         ({"duplicates": PERMITTED}, "Survived."),
         ({"record": {"processes": [DIED, BACK]}}, "Survived."),
         ({"conservation": states(lost=1)}, "Did not survive: 1 job (7) lost."),
-        ({"conservation": states(unknown=1)}, "Not decided: it is not known which jobs were lost: there is no complete list"),
+        ({"conservation": states(unknown=1)}, "Unknown: it is not known which jobs were lost: there is no complete list"),
         (
             {"conservation": states(unexpected=1)},
-            "Survived, but the run does not pass: of 10 jobs enqueued: 1 in the queue although no",
+            "Not passed: survived, but of 10 jobs enqueued: 1 in the queue although no",
         ),
         ({"duplicates": REPEATED}, "Did not survive: 1 job (3) executed again with no failure that explains it."),
         ({"overdue": overdue("held_for_the_dead")}, "Did not survive: 2 jobs (5, 6) stranded with a worker that had died."),
         (
             {"overdue": overdue("not_yet_due")},
-            "Not decided: 2 jobs (5, 6) still held by a worker that had died, and the queue does not",
+            "Unknown: 2 jobs (5, 6) still held by a worker that had died, and the queue does not",
         ),
         ({"record": {"processes": [DIED, OTHER]}}, "Did not survive: worker-1 exited unexpectedly, and nothing took the place."),
         ({"latency_ms": slow_until(80)}, "Did not survive: not back to normal in the 25 s after longtx."),
@@ -167,7 +167,7 @@ OTHER = make_process("worker-2", end_ns=START_NS + 100 * 10**9)
         ),
         (
             {"depth": lambda t_s: 100.0 * t_s},
-            "Not decided: it is not known whether the queue was back to normal in the phase after longtx: the queue did not keep up",
+            "Unknown: it is not known whether the queue was back to normal in the phase after longtx: the queue did not keep up",
         ),
         ({"conservation": states(lost=1), "latency_ms": slow_until(80)}, "Did not survive: 1 job (7) lost (and 1 more)."),
     ],
@@ -201,7 +201,7 @@ def test_a_job_whose_rescue_is_declared_for_later_than_the_run_is_not_held_again
         (
             ["unaffected"],
             {"depth": lambda t_s: 100.0 * t_s},
-            "Not decided: it is not known how long jobs took in longtx: the queue did",
+            "Unknown: it is not known how long jobs took in longtx: the queue did",
         ),
         (["recovers"], {"latency_ms": slow_until(63)}, "Recovered."),
         (["recovers"], {"latency_ms": slow_until(80)}, "Did not recover: not back to normal in the 25 s after longtx."),

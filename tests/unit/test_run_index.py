@@ -65,7 +65,7 @@ def test_a_run_is_listed_with_its_outcome_its_curve_and_a_link_to_its_page(tmp_p
     (folder / "report.html").touch()
     page = renew(tmp_path)
     ((began, subject, happened, latency, verdict),) = rows_of(page)
-    assert (began, subject, latency, verdict) == ("2027-01-15 08:00", "longtx que", "10 ms to 8.4 s", "pass")
+    assert (began, subject, latency, verdict) == ("2027-01-15 08:00", "longtx que", "10 ms to 8.4 s", "passed")
     assert happened.startswith("slower While one transaction was idle for 30 s, 95 of 100 jobs took up to 8.4 s instead of 10 ms")
     assert 'href="./20261128T085626Z-longtx/report.html"' in page
     assert '<polyline points="' in page

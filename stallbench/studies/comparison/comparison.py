@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from stallbench.base.duration import format_duration
 from stallbench.errors import NotCarriedOutError
-from stallbench.report.outcome_text import describe_verdict
+from stallbench.report.outcome_text import describe_verdict, name_verdict
 from stallbench.run.capacity import describe_load
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import read_record
@@ -55,8 +55,10 @@ class Comparison(Study[ComparisonRecord, ComparedRun]):
     def judge(self, run: ComparedRun, folder: RunFolder) -> ComparedRun:
         """Return the run with its verdict; what it measured is read when the comparison is concluded."""
         verdict = self.runner.conclude(folder)
-        self.say(f"{self.title_of(run)}: {describe_verdict(read_record(folder.record), verdict)}")
-        return run.model_copy(update={"verdict": verdict.verdict, "reason": verdict.reason})
+        record = read_record(folder.record)
+        self.say(f"{self.title_of(run)}: {describe_verdict(record, verdict)}")
+        found = {"verdict": verdict.verdict, "verdict_name": name_verdict(record, verdict), "reason": verdict.reason}
+        return run.model_copy(update=found)
 
     def title_of(self, run: ComparedRun) -> str:
         """Return the variant and the round."""

@@ -20,7 +20,7 @@ from stallbench.verdicts.verdict_file import read_verdict
 
 _SAFETY_CHECKS = ("conservation", "duplicates", "requirements")
 _SAFETY = ("jobs_lost", "jobs_repeated", "jobs_unexpected")
-"""Findings of these checks, and as severe as this, mean that a queue lost jobs, or re-executed them without a reason. If one is unknown, it may have done
+"""Findings of these checks, and as severe as this, mean that a queue lost jobs, or executed them again without a reason. If one is unknown, it may have done
 so."""
 
 

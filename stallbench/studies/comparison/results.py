@@ -36,7 +36,7 @@ class Results:
     upgrades: tuple[Upgrade, ...]
     """Of a matrix; empty otherwise."""
     unsafe: Mapping[str, str]
-    """By variant of which a run lost jobs or re-executed them without a reason: what was found in the first such run."""
+    """By variant of which a run lost jobs or executed them again without a reason: what was found in the first such run."""
     undecided: Mapping[str, str]
     """By each other variant of which it is not known whether a run did: why, in the first such run."""
     recommendation: str

@@ -64,6 +64,7 @@ class CycleRow:
     began: str
     verdict: str | None
     """None if it was not completed."""
+    verdict_name: str
     status: str
     left_over: int
     resting: str
@@ -212,6 +213,7 @@ def _list_cycles(folder: SoakFolder, record: SoakRecord) -> Iterator[CycleRow]:
             page=str(page.relative_to(folder.path)) if page.is_file() else "",
             began=datetime.fromtimestamp(cycle.start_ns / NS_PER_S, UTC).strftime("%Y-%m-%d %H:%M:%S"),
             verdict=cycle.verdict if cycle.status == "completed" else None,
+            verdict_name=cycle.verdict_name,
             status=cycle.status,
             left_over=cycle.left_over,
             resting=f"{cycle.pause_s:.0f}",

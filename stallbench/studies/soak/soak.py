@@ -13,9 +13,10 @@ from pathlib import Path
 from stallbench.base.duration import format_duration
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.records.reading import read_held_count
+from stallbench.report.outcome_text import describe_verdict, name_verdict
 from stallbench.run.capacity import with_measured_load
 from stallbench.run.folder import RunFolder
-from stallbench.run.record import describe_bench
+from stallbench.run.record import describe_bench, read_record
 from stallbench.scenario.chaos import with_seed
 from stallbench.scenario.model import Scenario
 from stallbench.servers.addresses import ExternalServers
@@ -86,13 +87,17 @@ class Soak(Study[SoakRecord, CycleRun]):
         found: dict[str, object]
         try:
             verdict = self.runner.conclude(folder)
-            found = {"verdict": verdict.verdict, "reason": verdict.reason, "figures": read_figures(RunTables(folder.path))}
+            record, figures = read_record(folder.record), read_figures(RunTables(folder.path))
+            said = describe_verdict(record, verdict)
+            found = {"verdict": verdict.verdict, "verdict_name": name_verdict(record, verdict), "figures": figures}
+            found["reason"] = verdict.reason
         except (StallbenchError, OSError, subprocess.SubprocessError) as error:
-            found = {"verdict": "unknown", "reason": f"its tables could not be made: {str(error).partition(chr(10))[0]}"}
+            why = f"its tables could not be made: {str(error).partition(chr(10))[0]}"
+            found, said = {"verdict": "unknown", "reason": why}, f"Unknown: {why}."
         now_s, size = time.monotonic(), measure_bytes(folder.path)
         found |= {"spent_s": now_s - self._began_s, "pause_s": now_s - rested_s, "record_bytes": size, "bytes": size}
         run = run.model_copy(update={**found, "left_over": read_held_count(folder.final_snapshot)})
-        self.say(f"{self.title_of(run)}: {(run.verdict or 'unknown').upper()}: {run.reason}")
+        self.say(f"{self.title_of(run)}: {said}")
         return run
 
     def title_of(self, run: CycleRun) -> str:

@@ -128,7 +128,7 @@ class _Judgement:
         return f"{shown}; {self._job_histories.describe(min(jobs))}{f'; {rule}' if rule else ''}{where}"
 
     def _find_rule(self, job_id: int) -> str:
-        """Return why a re-execution is not allowed."""
+        """Return why a repeated execution is not allowed."""
         rows = self._tables.first("duplicates", 1, field("job_id") == job_id)["reason"].tolist()
         return f"no reason to repeat it: {rows[0]}" if rows else ""
 
