@@ -61,6 +61,8 @@ def test_the_queue_that_init_creates_keeps_every_promise_that_it_gives(tmp_path:
     assert {name: each.reason for name, each in found.items() if each.result == "info"} == {
         "a job whose claim has expired counts as waiting and is given to another worker": "its claims do not expire",
         "a failed job is kept and offered again": "it delays a failed job",
+        "a job whose key another one has is refused": "its jobs have no keys",
+        "an iteration of the scheduler loses, repeats and releases no job": "it has no scheduler",
     }
 
 

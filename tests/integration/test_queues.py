@@ -3,7 +3,7 @@ by being there; where queues promise different things, its own attributes say wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import pytest
@@ -30,6 +30,10 @@ WITH_OPTIONS: dict[str, list[dict[str, object]]] = {
 STARTS_A_PROCESS = "a claimed job stays with its worker when another worker process starts, works and stops"
 WITH_A_PROCESS = ("laravel_redis", "skip_locked", "status_column")
 """Where that promise is tried by `make test`, because a process takes a second to start."""
+AT_THE_SAME_TIME = "jobs that are enqueued and claimed at the same time are each claimed once"
+"""Takes seconds on some engines: `make test` tries it on PostgreSQL, and with the default options."""
+CLAIMS_IN_TWO_STEPS = "fcfs"
+"""It is here to show that two workers then claim the same job."""
 
 
 def trials() -> list[Any]:
@@ -38,15 +42,22 @@ def trials() -> list[Any]:
         pytest.param(
             promise,
             (kind, engine, options),
-            marks=pytest.mark.long if promise.name == STARTS_A_PROCESS and (kind not in WITH_A_PROCESS or options) else (),
+            marks=pytest.mark.long if takes_long(promise, kind, engine, options) else (),
             id="-".join([promise.name, kind, engine, *(f"{key}={value}" for key, value in options.items())]),
         )
         for promise in PROMISES
         for kind, queue in find_queues().items()
         for engine in sorted(queue.engines)
         for options in ({}, *WITH_OPTIONS.get(kind, []))
-        if promise.find_obstacle(queue) is None
+        if promise.find_obstacle(queue) is None and (promise.name, kind) != (AT_THE_SAME_TIME, CLAIMS_IN_TWO_STEPS)
     ]
+
+
+def takes_long(promise: QueuePromise, kind: str, engine: str, options: Mapping[str, object]) -> bool:
+    """Whether the promise is tried by `make test-long` alone."""
+    if promise.name == AT_THE_SAME_TIME:
+        return bool(options) or engine != "postgres"
+    return promise.name == STARTS_A_PROCESS and (kind not in WITH_A_PROCESS or bool(options))
 
 
 @pytest.fixture

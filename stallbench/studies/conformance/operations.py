@@ -9,7 +9,7 @@ from stallbench.engines.database import Database
 from stallbench.errors import StallbenchError
 from stallbench.queues import find_queue
 from stallbench.scenario.model import Scenario
-from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
+from stallbench.servers.empty_databases import empty_databases
 from stallbench.studies.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise
 from stallbench.studies.conformance.promise_outcome import PromiseOutcome
 from stallbench.studies.conformance.promises import PROMISES
@@ -37,28 +37,32 @@ def try_operations(scenario: Scenario, logs: Path, *, tried: Collection[str]) ->
             obstacle = promise.find_obstacle(queue)
             if obstacle is not None:
                 yield PromiseOutcome(name=promise.name, result="info", reason=obstacle)
-            else:
-                yield _try(promise, scenario, databases)
+                continue
+            outcome = try_promise(promise, OpenQueue(scenario.queue.kind, scenario.queue.options, databases.give()))
+            if outcome.result == "fail":
+                databases.check()
+            yield outcome
+
+
+def try_promise(promise: QueuePromise, open_one: OpenQueue) -> PromiseOutcome:
+    """Install the queue that ``open_one`` opens, on its empty database, and return whether it keeps the promise; closes what was opened.
+
+    What a server that has ended does to the queue is told like a fault of the queue. Raises the bench's own errors.
+    """
+    try:
+        open_one().install()
+        promise.check(open_one)
+    except BrokenPromiseError as error:
+        return PromiseOutcome(name=promise.name, result="fail", reason=str(error))
+    except StallbenchError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's queue may raise anything, and that is what is to be known of it
+        return PromiseOutcome(name=promise.name, result="fail", reason=f"{type(error).__name__}: {str(error).strip()}")
+    finally:
+        open_one.close()
+    return PromiseOutcome(name=promise.name, result="pass")
 
 
 def _with_time_limits(database: Database) -> Database:
     """Return the section with a limit for each wait that it does not limit itself."""
     return database.model_copy(update={"settings": {**_TIME_LIMITS.get(database.engine, {}), **database.settings}})
-
-
-def _try(promise: QueuePromise, scenario: Scenario, databases: EmptyDatabases) -> PromiseOutcome:
-    open_one = OpenQueue(scenario.queue.kind, scenario.queue.options, databases.give())
-    try:
-        open_one().install()
-        promise.check(open_one)
-    except BrokenPromiseError as error:
-        databases.check()
-        return PromiseOutcome(name=promise.name, result="fail", reason=str(error))
-    except StallbenchError:
-        raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's queue may raise anything, and that is what is to be known of it
-        databases.check()
-        return PromiseOutcome(name=promise.name, result="fail", reason=f"{type(error).__name__}: {str(error).strip()}")
-    finally:
-        open_one.close()
-    return PromiseOutcome(name=promise.name, result="pass")

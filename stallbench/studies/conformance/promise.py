@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +17,7 @@ from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S
 from stallbench.processes.reaper import name_temporary
 from stallbench.processes.role_command import role_command
 from stallbench.processes.supervisor import Supervisor
-from stallbench.queues import Claim, NewJob, Queue
+from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, NewJob, Queue
 from stallbench.queues.queue import OptionRole
 from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint
@@ -25,6 +28,13 @@ from stallbench.waiting import wait_until
 PATIENCE_S = 60.0
 """Time limit for operations that should be immediate; a busy machine can stall for seconds."""
 _MOST_LISTED = 10
+_PRODUCERS, _WORKERS, _ROUNDS = 2, 6, 10
+"""In `work_at_the_same_time`: so many that a race is lost in it if it can be, and so few that it takes a second at most. Rounds: of a producer, before the
+workers begin, so that all want the same job, and again beside them."""
+_PAUSE_S = 0.002
+"""After a claim that found nothing."""
+_BETWEEN_ROUNDS_S = 0.01
+"""So long that the workers have claimed what is there, and want what is just being enqueued."""
 _WORKER = "worker-2"
 _ENOUGH_EMPTY = 5
 """So many claims of a worker that found nothing show that it is given no further job."""
@@ -175,6 +185,63 @@ def expiring_after_1_s(open_one: OpenQueue) -> Queue[Any]:
     option = type(open_one()).options_type.find_option(OptionRole.EXPIRY)
     assert option is not None, "only queues whose claims expire give the promise"
     return open_one(**{option: 1})
+
+
+def work_at_the_same_time(open_one: OpenQueue, jobs: Sequence[NewJob]) -> tuple[list[int], list[int]]:
+    """Let producers enqueue ``jobs`` again and again, and workers claim and complete them, each in a thread; return the ids of both.
+
+    Ends when every job was claimed, or when none was for `PATIENCE_S`. After an error of the driver a worker goes on if the queue can recover;
+    what else is raised ends the others, and is raised here.
+    """
+    producers = [open_one() for _ in range(_PRODUCERS)]
+    workers = [open_one() for _ in range(_WORKERS)]
+    enqueued: list[int] = []
+    claimed: list[int] = []
+    expected = _PRODUCERS * 2 * _ROUNDS * len(jobs)
+    ended = threading.Event()
+
+    def produce(queue: Queue[Any]) -> None:
+        for _ in range(_ROUNDS):
+            enqueued.extend(queue.enqueue(jobs))
+            time.sleep(_BETWEEN_ROUNDS_S)
+
+    def work(queue: Queue[Any]) -> None:
+        latest_s = time.monotonic()
+        while not ended.is_set() and len(claimed) < expected and time.monotonic() < latest_s + PATIENCE_S:
+            try:
+                claims = queue.claim()
+                for claim in claims:
+                    claimed.append(claim.job_id)
+                    latest_s = time.monotonic()
+                    queue.complete(claim)
+                if not claims:
+                    time.sleep(_PAUSE_S)
+            except (LostRaceError, ClaimExpiredError):
+                continue
+            except Exception as error:
+                if not queue.recover(error):
+                    raise
+
+    def until_the_end(act: Callable[[Queue[Any]], None], queue: Queue[Any]) -> None:
+        try:
+            act(queue)
+        except BaseException:
+            ended.set()
+            raise
+
+    for _ in range(_PRODUCERS * _ROUNDS):
+        enqueued.extend(producers[0].enqueue(jobs))
+    with ThreadPoolExecutor(_PRODUCERS + _WORKERS) as pool:
+        acting = [pool.submit(until_the_end, produce, queue) for queue in producers]
+        acting += [pool.submit(until_the_end, work, queue) for queue in workers]
+    for each in acting:
+        each.result()
+    return enqueued, claimed
+
+
+def shorten(ids: Sequence[int]) -> str:
+    """Return the first of many ids as text."""
+    return ", ".join(map(str, ids[:_MOST_LISTED])) + (", ..." if len(ids) > _MOST_LISTED else "")
 
 
 def take_turns(queue: Queue[Any]) -> None:

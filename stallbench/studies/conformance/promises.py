@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from contextlib import suppress
 from typing import Any
 
-from stallbench.queues import NewJob, Queue
+from stallbench.queues import Backlog, Claim, NewJob, Queue, RefusedError
 from stallbench.queues.queue import OptionRole
 from stallbench.records.events import Event
 from stallbench.studies.conformance.promise import (
     PATIENCE_S,
+    BrokenPromiseError,
     OpenQueue,
     PromiseList,
     claim_one,
     claim_patiently,
+    describe_contents,
     expiring_after_1_s,
     require,
     require_equal,
+    shorten,
+    work_at_the_same_time,
 )
 from stallbench.waiting import wait_until
 
 PROMISES = PromiseList()
 _JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
 _PUT_OFF_S = 1.0
-"""The shortest delay of a failed job in a queue that delays failed jobs."""
+"""The shortest delay of a failed job in a queue that delays failed jobs, from its claim on: a transaction that began then may give the time."""
 
 
 def _is_unordered(queue: type[Queue[Any]]) -> str | None:
@@ -44,6 +50,16 @@ def _offers_at_once(queue: type[Queue[Any]]) -> str | None:
 
 def _delays_failed(queue: type[Queue[Any]]) -> str | None:
     return "it delays a failed job" if queue.puts_off_failed else None
+
+
+def _has_no_keys(queue: type[Queue[Any]]) -> str | None:
+    return None if "key" in queue.used_job_fields else "its jobs have no keys"
+
+
+def _has_no_scheduler(queue: type[Queue[Any]]) -> str | None:
+    if queue.claims_after_schedule:
+        return "no job can be claimed before an iteration of its scheduler"
+    return None if queue.needs_scheduler else "it has no scheduler"
 
 
 @PROMISES.add("a queue describes itself", needs_claim=False)
@@ -106,10 +122,12 @@ def keeps_order(open_one: OpenQueue) -> None:
 
 @PROMISES.add("a claim carries the payload")
 def carries_the_payload(open_one: OpenQueue) -> None:
-    """The payload comes out as it went in."""
+    """The payload comes out as it went in, with the number of the attempt, if attempts are counted."""
     queue = open_one()
     queue.enqueue(_JOBS[3:4])
-    require_equal(claim_one(queue).payload, _JOBS[3].payload, "the payload")
+    claim = claim_one(queue)
+    require_equal(claim.payload, _JOBS[3].payload, "the payload")
+    require(claim.attempt in (None, 1), f"the attempt of the first claim: found {claim.attempt}; expected 1")
 
 
 @PROMISES.add("a claimed job is given to no other worker")
@@ -118,7 +136,25 @@ def claims_exclusively(open_one: OpenQueue) -> None:
     first, second = open_one(), open_one()
     ids = set(first.enqueue(_JOBS[:2]))
     require_equal({claim_one(first).job_id, claim_one(second).job_id}, ids, "the jobs of two workers")
-    require_equal(list(open_one().claim()), [], "the claim of a third worker")
+    third = open_one()
+    require_equal(list(third.claim()), [], "the claim of a third worker")
+    require_equal(third.backlog(), Backlog(depth=0, oldest_job_s=None), "what waits while both are claimed")
+
+
+@PROMISES.add("jobs that are enqueued and claimed at the same time are each claimed once")
+def claims_each_once(open_one: OpenQueue) -> None:
+    """Producers and workers that do not wait for each other."""
+    enqueued, claimed = work_at_the_same_time(open_one, _JOBS)
+    repeated = [job_id for job_id, times in Counter(claimed).items() if times > 1]
+    require(not repeated, f"{len(repeated)} of {len(enqueued)} jobs were claimed more than once: {shorten(repeated)}")
+    require(len(set(enqueued)) == len(enqueued), "two producers got the same id")
+    missing = sorted(set(enqueued) - set(claimed))
+    require(
+        not missing,
+        f"{len(missing)} of {len(enqueued)} jobs were never claimed: {shorten(missing)}; {describe_contents(open_one())}",
+    )
+    unknown = sorted(set(claimed) - set(enqueued))
+    require(not unknown, f"jobs were claimed that nobody enqueued: {shorten(unknown)}")
 
 
 @PROMISES.add("a claimed job stays with its worker when another worker process starts, works and stops")
@@ -191,9 +227,12 @@ def gives_back(open_one: OpenQueue) -> None:
 
 @PROMISES.add("a job whose claim has expired counts as waiting and is given to another worker", why_not=_never_expires)
 def lets_claims_expire(open_one: OpenQueue) -> None:
-    """Claims of one second."""
+    """Claims of one second, and a job that was completed before."""
     dying, other = expiring_after_1_s(open_one), expiring_after_1_s(open_one)
-    (job_id,) = dying.enqueue(_JOBS[:1])
+    ids = set(dying.enqueue(_JOBS[:2]))
+    completed = claim_one(dying)
+    dying.complete(completed)
+    (job_id,) = ids - {completed.job_id}
     first = claim_one(dying)
     if other.claims_survive_connection:
         dying.connection.close()
@@ -203,30 +242,88 @@ def lets_claims_expire(open_one: OpenQueue) -> None:
     again = claim_one(other)
     require_equal(again.job_id, job_id, "the job that the other worker claims")
     require_equal((first.attempt, again.attempt), (1, 2), "the attempts of the two claims")
+    require_equal(again.payload, first.payload, "the payload of the second claim")
+    other.complete(again)
+    require(other.is_drained(), "the queue holds a job after the completion of both")
 
 
 @PROMISES.add("a failed job is kept and delayed", why_not=_offers_at_once)
 def delays_failed(open_one: OpenQueue) -> None:
-    """A job that fails once."""
-    queue, watcher = open_one(), open_one()
-    (job_id,) = queue.enqueue(_JOBS[:1])
-    claim = claim_one(queue)
-    failed_s = time.monotonic()
-    queue.fail(claim, "no luck")
-    further = queue.claim()
-    require(not further or time.monotonic() >= failed_s + _PUT_OFF_S, f"it is offered again within {_PUT_OFF_S:g} s")
-    require_equal(dict(watcher.job_ids()), {job_id: bool(further)}, "whether the job is claimed")
+    """Three jobs, of which the first one that is claimed fails once; then it is the last one."""
+    queue = open_one()
+    jobs = dict(zip(queue.enqueue(_JOBS[:3]), _JOBS, strict=False))
+    claimed_s = time.monotonic()
+    failed = claim_one(queue)
+    queue.fail(failed, "no luck")
+    require_equal(dict(open_one().job_ids()), dict.fromkeys(jobs, False), "whether each job is claimed after the failure of one")
+    while failed.job_id in jobs:
+        claim = claim_one(queue) if len(jobs) > 1 else claim_patiently(queue)
+        if claim.job_id == failed.job_id:
+            require(time.monotonic() >= claimed_s + _PUT_OFF_S, f"it is offered again within {_PUT_OFF_S:g} s of its claim")
+        _complete_after_failure(queue, claim, failed, jobs)
+    require(queue.is_drained() or bool(jobs), "the queue holds a job after the completion of all")
 
 
 @PROMISES.add("a failed job is kept and offered again", why_not=_delays_failed)
 def offers_failed_again(open_one: OpenQueue) -> None:
-    """A job that fails once."""
+    """Three jobs, of which the first one that is claimed fails once."""
     queue, watcher = open_one(), open_one()
+    jobs = dict(zip(queue.enqueue(_JOBS[:3]), _JOBS, strict=False))
+    failed = claim_one(queue)
+    queue.fail(failed, "no luck")
+    require_equal(watcher.depth(), len(jobs), "the depth")
+    require_equal(dict(watcher.job_ids()), dict.fromkeys(jobs, False), "whether each job is claimed after the failure of one")
+    while jobs:
+        _complete_after_failure(queue, claim_one(queue), failed, jobs)
+    require(watcher.is_drained(), "the queue holds a job after the completion of all")
+
+
+def _complete_after_failure(queue: Queue[Any], claim: Claim, failed: Claim, jobs: dict[int, NewJob]) -> None:
+    """Require that a claim is as it should be after the failure of ``failed``, complete it, and remove it from ``jobs``."""
+    require(claim.job_id in jobs, f"job {claim.job_id} is claimed; expected one of {sorted(jobs)}")
+    require_equal(claim.payload, jobs.pop(claim.job_id).payload, f"the payload of job {claim.job_id}")
+    if failed.attempt is not None:
+        attempt = failed.attempt + 1 if claim.job_id == failed.job_id else 1
+        require_equal(claim.attempt, attempt, f"the attempt of job {claim.job_id}, after job {failed.job_id} failed")
+    queue.complete(claim)
+
+
+@PROMISES.add("a job whose key another one has is refused", why_not=_has_no_keys)
+def refuses_known_keys(open_one: OpenQueue) -> None:
+    """A key that is there, alone and together with a new one, from the same producer and from another."""
+    producers = [open_one(), open_one()]
+    known, new = NewJob(payload="{}", key="known"), NewJob(payload="{}", key="new")
+    ids = list(producers[0].enqueue([known]))
+    for producer in producers:
+        for jobs in ([known], [new, known]):
+            with suppress(RefusedError):
+                found = producer.enqueue(jobs)
+                raise BrokenPromiseError(f"a second job with the same key was accepted as {list(found)}, beside {ids}")
+    require_equal([job_id for job_id, _ in producers[0].job_ids()], ids, "the jobs after all others were refused")
+    ids += producers[1].enqueue([new])
+    require_equal(sorted(job_id for job_id, _ in producers[0].job_ids()), sorted(ids), "the jobs after one with a new key")
+
+
+@PROMISES.add("an iteration of the scheduler loses, repeats and releases no job", why_not=_has_no_scheduler)
+def keeps_jobs_when_scheduling(open_one: OpenQueue) -> None:
+    """A completed, a claimed and three waiting jobs; then none; then one."""
+    queue, scheduler = open_one(), open_one()
+    queue.enqueue(_JOBS)
+    queue.complete(claim_one(queue))
+    claim = claim_one(queue)
+    before, depth = dict(scheduler.job_ids()), scheduler.depth()
+    for _ in range(2):
+        scheduler.schedule()
+    require_equal(dict(scheduler.job_ids()), before, "whether each job is claimed after two iterations")
+    require_equal(scheduler.depth(), depth, "the depth after two iterations")
+    queue.complete(claim)
+    for _ in range(depth):
+        queue.complete(claim_one(queue))
+    require(scheduler.is_drained(), "the queue holds a job after the completion of all")
+    scheduler.schedule()
     (job_id,) = queue.enqueue(_JOBS[:1])
-    queue.fail(claim_one(queue), "no luck")
-    require_equal(watcher.depth(), 1, "the depth")
-    require_equal(dict(watcher.job_ids()), {job_id: False}, "whether the job is claimed")
-    require_equal(claim_one(queue).job_id, job_id, "the claimed job")
+    scheduler.schedule()
+    require_equal(claim_one(queue).job_id, job_id, "the job that is claimed after an iteration on an empty queue")
 
 
 @PROMISES.add("the age of the oldest job is known", needs_claim=False)

@@ -1,0 +1,289 @@
+"""Tries mutants with the promises of a queue's operations, each in a process of its own, on one server.
+
+First the queue as it is: which statements and lines each promise reaches. A mutant is tried only with promises that reach what is changed, for it
+does the same as the queue in all others, and only until one is broken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+from stallbench.engines.database import Database
+from stallbench.processes.reaper import name_temporary
+from stallbench.queues import NoQueueError, Queue, find_queue
+from stallbench.records.endpoint import Endpoint
+from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
+from stallbench.studies.conformance import promise as promise_module
+from stallbench.studies.conformance import promises as promises_module
+from stallbench.studies.conformance.operations import try_promise
+from stallbench.studies.conformance.promise import OpenQueue, QueuePromise
+from stallbench.studies.conformance.promises import PROMISES
+from tools.mutants.child import NoAnswerError, call_in_child
+from tools.mutants.sources import QUEUES, Mutant, QueueSource, write_queue
+
+Result = Literal["killed", "survived", "stillborn", "unreached"]
+
+_PATIENCE_S = 15.0
+"""In place of `stallbench.studies.conformance.promise.PATIENCE_S`: a sound queue on this machine never needs as much."""
+_CHILD_S = 45.0
+"""Within which a promise is decided: longer than a wait for what never comes."""
+_SETTINGS: Mapping[str, str | int] = {"lock_timeout": "3s", "statement_timeout": "15s"}
+"""No operation of a sound queue waits for a lock in these trials, because all their connections belong to one thread."""
+_DIGEST = 12
+
+
+def digest_trials() -> str:
+    """Return what identifies the promises: what has survived others is tried again."""
+    texts = [Path(str(module.__file__)).read_text() for module in (promise_module, promises_module)]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:_DIGEST]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a promise reaches of a queue that is as it should be."""
+
+    statements: frozenset[str]
+    """By name."""
+    lines: Mapping[str, frozenset[int]]
+    """Of each file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """A queue with some options, as it should be."""
+
+    options: Mapping[str, object]
+    statements: Mapping[str, str]
+    """All of its statements, with the placeholders of its options filled."""
+    reaches: Mapping[str, Reach]
+    """By promise; without those that start processes, which are not observed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What became of a mutant."""
+
+    result: Result
+    by: str = ""
+    """The promise that it breaks."""
+    reason: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Those of the queue with which the promise was broken, or, if none was, the first ones with which the change is reached."""
+
+
+class UnsoundError(Exception):
+    """A queue that was not changed breaks a promise."""
+
+
+class _Recorded(dict[str, str]):
+    """The statements of a queue; keeps the names of those that it uses."""
+
+    def __init__(self, statements: Mapping[str, str], used: set[str]) -> None:
+        super().__init__(statements)
+        self._used = used
+
+    def __getitem__(self, name: str) -> str:
+        self._used.add(name)
+        return super().__getitem__(name)
+
+
+class _RecordingQueue(OpenQueue):
+    """Records which statements are used."""
+
+    def __init__(self, kind: str, options: Mapping[str, object], endpoint: Endpoint, used: set[str]) -> None:
+        super().__init__(kind, options, endpoint)
+        self._used = used
+
+    def __call__(self, **options: object) -> Queue[Any]:
+        queue: Any = super().__call__(**options)
+        queue.statements = _Recorded(queue.statements, self._used)
+        return queue  # type: ignore[no-any-return]
+
+
+class TrialServer:
+    """Tries queues on one server."""
+
+    def __init__(self, databases: EmptyDatabases, folder: Path) -> None:
+        """Use a server; queues are written below ``folder``."""
+        self._databases = databases
+        self._folder = folder
+        self._observed: dict[str, list[Observed]] = {}
+
+    def observe(self, source: QueueSource) -> list[Observed]:
+        """Return the queue as it is, with each of its options; raises `UnsoundError`."""
+        if source.kind not in self._observed:
+            self._observed[source.kind] = [self._observe(source, options) for options in source.options]
+        return self._observed[source.kind]
+
+    def _observe(self, source: QueueSource, options: Mapping[str, object]) -> Observed:
+        kind = write_queue(source, source.read(), self._folder / source.kind)
+        promises = list_promises(source)
+        answers = {}
+        for promise in promises:
+            endpoint = self._databases.give()
+            answer = self._ask(lambda: _observe_promise(promise, kind, options, endpoint))  # noqa: B023 - called at once
+            if answer["result"] != "pass":
+                raise UnsoundError(f"{source.kind} {dict(options)}: {promise.name}: {answer['reason']}")
+            answers[promise.name] = answer
+        endpoint = self._databases.give()
+        return Observed(
+            options=options,
+            statements=self._ask(lambda: _read_statements(kind, options, endpoint)),
+            reaches={
+                name: Reach(
+                    statements=frozenset(answer["statements"]),
+                    lines={file: frozenset(lines) for file, lines in answer["lines"].items()},
+                )
+                for name, answer in answers.items()
+                if name not in STARTS_PROCESSES
+            },
+        )
+
+    def try_sound(self, source: QueueSource, options: Mapping[str, object]) -> list[tuple[str, str]]:
+        """Try every promise with the queue as it is, in the same way as mutants; return those that it breaks, with the reason: false alarms."""
+        kind = write_queue(source, source.read(), self._folder / source.kind)
+        judged = [(promise.name, self._try(promise, kind, options)) for promise in list_promises(source)]
+        return [(name, reason) for name, reason in judged if reason is not None]
+
+    def judge(self, mutant: Mutant) -> Judgement:
+        """Try a mutant until it breaks a promise."""
+        source = QUEUES[mutant.queue]
+        kind = mutant.write(self._folder / mutant.digest)
+        reached: list[Mapping[str, object]] = []
+        for sound in self.observe(source):
+            endpoint = self._databases.give()
+            try:
+                looked = self._ask(lambda: _look_at(kind, sound.options, sound.statements, endpoint))  # noqa: B023 - called at once
+            except NoAnswerError as error:
+                return Judgement(result="stillborn", by="install", reason=str(error))
+            if looked["refused"]:
+                return Judgement(result="stillborn", by="install", reason=looked["refused"])
+            changed = frozenset(looked["changed"])
+            for promise in list_promises(source):
+                reach = sound.reaches.get(promise.name)
+                if reach is not None and not _reaches(reach, mutant, changed):
+                    continue
+                if reach is None and mutant.file.endswith(".sql") and not changed:
+                    continue
+                if reach is not None and sound.options not in reached:
+                    reached.append(sound.options)
+                reason = self._try(promise, kind, sound.options)
+                if reason is not None:
+                    return Judgement(result="killed", by=promise.name, reason=reason, options=sound.options)
+        return (
+            Judgement(result="survived", options=reached[0])
+            if reached
+            else Judgement(result="unreached", options=source.options[0])
+        )
+
+    def _try(self, promise: QueuePromise, kind: str, options: Mapping[str, object]) -> str | None:
+        """Return why a queue breaks a promise; none if it keeps it."""
+        endpoint = self._databases.give()
+        try:
+            answer = self._ask(lambda: _try_promise(promise, OpenQueue(kind, options, endpoint)))
+        except NoAnswerError as error:
+            self._databases.check()
+            return str(error)
+        if answer["result"] == "pass":
+            return None
+        self._databases.check()
+        return str(answer["reason"])
+
+    def _ask(self, function: Any) -> Any:
+        return call_in_child(function, _CHILD_S)
+
+
+@contextmanager
+def start_trial_server() -> Iterator[TrialServer]:
+    """Start a server for as long as the block lasts."""
+    with tempfile.TemporaryDirectory(prefix=name_temporary("mutants")) as folder:
+        logs = Path(folder) / "logs"
+        logs.mkdir()
+        with empty_databases(Database(engine="postgres", settings=dict(_SETTINGS)), None, logs) as databases:
+            databases.give()  # the first one is the server's own
+            yield TrialServer(databases, Path(folder) / "queues")
+
+
+STARTS_PROCESSES = frozenset(promise.name for promise in PROMISES if "work_in_a_process" in promise.check.__code__.co_names)
+"""Promises whose reach is not known, because a part of it is in other processes."""
+
+
+def list_promises(source: QueueSource) -> Sequence[QueuePromise]:
+    """Return the promises that a queue gives, those that start processes last: they take longest."""
+    queue = find_queue(source.kind)
+    given = [promise for promise in PROMISES if promise.find_obstacle(queue) is None]
+    return sorted(given, key=lambda promise: promise.name in STARTS_PROCESSES)
+
+
+def _reaches(reach: Reach, mutant: Mutant, changed: frozenset[str]) -> bool:
+    if mutant.file.endswith(".sql"):
+        return bool(changed & reach.statements)
+    first, last = mutant.lines
+    return any(first <= line <= last for line in reach.lines.get(mutant.file, ()))
+
+
+def _try_promise(promise: QueuePromise, open_one: OpenQueue) -> dict[str, str]:
+    """Return result and reason; in a child process."""
+    for module in (promise_module, promises_module):
+        vars(module)["PATIENCE_S"] = _PATIENCE_S
+    outcome = try_promise(promise, open_one)
+    return {"result": outcome.result, "reason": outcome.reason}
+
+
+def _observe_promise(promise: QueuePromise, kind: str, options: Mapping[str, object], endpoint: Endpoint) -> dict[str, Any]:
+    """Return also which statements and lines it reaches; in a child process."""
+    folder, used = f"{Path(kind.rpartition(':')[0]).parent}/", set[str]()
+    lines: dict[str, set[int]] = {}
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        if not frame.f_code.co_filename.startswith(folder):  # every call of the process comes by here
+            return None
+        lines.setdefault(frame.f_code.co_filename.removeprefix(folder), set()).add(frame.f_lineno)
+        return trace
+
+    threading.settrace(trace)
+    sys.settrace(trace)
+    answer = _try_promise(promise, _RecordingQueue(kind, options, endpoint, used))
+    sys.settrace(None)
+    return {**answer, "statements": sorted(used), "lines": {name: sorted(numbers) for name, numbers in lines.items()}}
+
+
+def _read_statements(kind: str, options: Mapping[str, object], endpoint: Endpoint) -> dict[str, str]:
+    """Return the queue's statements; in a child process."""
+    queue: Any = OpenQueue(kind, options, endpoint)()
+    return dict(queue.statements)
+
+
+def _look_at(kind: str, options: Mapping[str, object], sound: Mapping[str, str], endpoint: Endpoint) -> dict[str, Any]:
+    """Return the statements of a mutant that are changed, and why it cannot be tried at all, if so; in a child process."""
+    try:
+        queue: Any = OpenQueue(kind, options, endpoint)()
+        queue.install()
+    except NoQueueError as error:
+        return {"refused": str(error), "changed": []}
+    except Exception as error:  # noqa: BLE001 - whatever a mutant raises where nothing is tried yet
+        return {"refused": f"{type(error).__name__}: {str(error).strip()}", "changed": []}
+    changed = [name for name, text in queue.statements.items() if sound.get(name) != text]
+    for name in changed:
+        refused = _prepare(queue, queue.statements[name])
+        if refused and not _prepare(queue, sound.get(name, "")):
+            return {"refused": refused, "changed": changed}
+    return {"refused": "", "changed": changed}
+
+
+def _prepare(queue: Queue[Any], statement: str) -> str:
+    """Return why the server refuses a statement; empty if it does not. Some are only parts of others, and refused as they should be."""
+    numbers = iter(range(1, statement.count("?") + 1))
+    text = re.sub(r"\?", lambda _: f"${next(numbers)}", statement)
+    result = queue.connection.pgconn.prepare(b"", text.encode())
+    return str(result.error_message.decode(errors="replace")).strip()
