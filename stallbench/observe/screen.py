@@ -139,7 +139,7 @@ def _nothing_found(unseen: list[Unseen]) -> Text:
     nothing = "Nothing that would slow a queue down was found"
     if not unseen:
         return Text(f"{nothing}.", style="bold green")
-    return Text(f"{nothing}, but not everything can be seen; the last lines say what is missing.", style="bold yellow")
+    return Text(f"{nothing} in what can be seen from here. What cannot be seen is below.", style="bold yellow")
 
 
 def list_changes(before: Observation, now: Observation) -> list[str]:

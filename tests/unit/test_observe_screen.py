@@ -91,4 +91,4 @@ def test_what_cannot_be_seen_spoils_the_all_clear_only_if_it_could_be_the_cause(
     assert "Nothing that would slow a queue down was found." in clear
     assert "older vacuums" not in clear
     assert "older vacuums" in "\n".join(lines_of(observed(unseen=(beside_the_point,)), shows_all=True))
-    assert "but not everything can be seen" in "\n".join(lines_of(observed(unseen=(UNSEEN,))))
+    assert "in what can be seen from here. What cannot be seen is below." in "\n".join(lines_of(observed(unseen=(UNSEEN,))))

@@ -94,7 +94,7 @@ class InnoDBQueuesSubject(QueuesSubject):
         user = look.known.user
         return Unseen(
             what=self.what,
-            why=f"no queue table was recognised in this database; the server hides a table on which {user} has no right",
+            why=f"no queue table was recognised in this database; name it with --table TABLE; the server hides a table on which {user} has no right",
             remedy=f"GRANT SELECT ON {_quote(look.known.database)}.TABLE TO {quote_account(user)};",
         )
 

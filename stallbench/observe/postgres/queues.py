@@ -155,7 +155,10 @@ class QueuesSubject(Subject):
 
     def describe_none(self, look: Look) -> Unseen:
         """Return that the database has no queue table of a known library, as far as this user sees."""
-        return Unseen(what=self.what, why="no queue table was recognised in this database")
+        return Unseen(
+            what=self.what,
+            why=f"no queue table was recognised in this database; name it with --table {self.form}, on which {look.known.user} needs SELECT",
+        )
 
     def find_all(self, look: Look) -> list[QueueTable]:
         """Return the tables of all known libraries."""
