@@ -30,6 +30,7 @@ from stallbench.run.record import RunRecord
 from stallbench.scenario.command import format_run_command
 from stallbench.verdicts import RunTables, Verdict
 from stallbench.verdicts.duplicates import count_repeated
+from stallbench.verdicts.host import describe_busy_host
 
 _SHOWN_BANDS = 4
 
@@ -55,7 +56,7 @@ def _list_content(run: RunTables, verdict: Verdict) -> dict[str, object]:
         "run": record,
         "verdict": verdict,
         "kicker": _describe_kind(record),
-        "notes": list(_list_notes(record, verdict)),
+        "notes": list(_list_notes(run, verdict)),
         "outcome": describe_outcome(record, verdict),
         "headline": describe_run(record, verdict),
         "verdict_name": name_verdict(record, verdict),
@@ -97,9 +98,12 @@ def _describe_kind(record: RunRecord) -> str:
     return f"{record.scenario.name}{variant} · {name_queue(record)} · {began}"
 
 
-def _list_notes(record: RunRecord, verdict: Verdict) -> Iterator[str]:
+def _list_notes(run: RunTables, verdict: Verdict) -> Iterator[str]:
     """Yield what a reader must know before relying on a figure."""
+    record = run.record
     yield from record.notes
+    if busy := describe_busy_host(run):
+        yield busy
     if verdict.status != "completed":
         reason = record.reason or "no reason was recorded"
         yield f"The run was {verdict.status}: {reason}. This page shows what was recorded until then."

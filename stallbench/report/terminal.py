@@ -36,7 +36,9 @@ def print_verdict(verdict: Verdict, record: RunRecord, report: str) -> None:
     print_name_and_reason(console, verdict, record)
     if ending := find_ending(record, verdict):
         console.print(
-            escape(f"{ending.sentence}{f' While it lasts, this ends it: {ending.statement}' if ending.statement else ''}")
+            escape(
+                f"{ending.sentence}{f' During the run, this would have ended it: {ending.statement}' if ending.statement else ''}"
+            )
         )
     if help_ := find_help(record, verdict):
         console.print(escape(f"{help_.sentence}\n  {help_.command}"))

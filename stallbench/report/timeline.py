@@ -117,7 +117,7 @@ def _list_vacuum_rows(vacuums: Sequence[VacuumRun], bar: Callable[[float, float]
         known = [vacuum for vacuum in of_table if vacuum.removed]
         most = max(known, key=lambda vacuum: vacuum.removed or 0, default=None)
         times = "once" if len(of_table) == 1 else f"{len(of_table)} times"
-        removed = f"; it removed most, {most.removed:,} dead rows, at {most.ended_s:.0f} s" if most else ""
+        removed = f"; the one at {most.ended_s:.0f} s removed the most, {most.removed:,} dead rows" if most else ""
         yield TimelineRow(
             kind="vacuum",
             text=f"autovacuum of {table} ended {times}{removed}",

@@ -211,11 +211,11 @@ def _describe_trend(trend: ClaimTimeTrend) -> str:
     )
     if not trend.is_rising:
         return (
-            f"From second to second the {_CLAIM_TIME} does not rise with the {trend.old_versions} (95 % confidence interval of the slope: "
+            f"Second by second, the {_CLAIM_TIME} does not rise with the {trend.old_versions} (95 % confidence interval of the slope: "
             f"{low} to {high} µs per {trend.unit}; rank correlation {correlation})."
         )
     return (
-        f"From second to second the {_CLAIM_TIME} rises with the {trend.old_versions}: by {slope} µs per {trend.unit} "
+        f"Second by second, the {_CLAIM_TIME} rises with the {trend.old_versions}: by {slope} µs per {trend.unit} "
         f"(95 % confidence interval {low} to {high} µs; rank correlation {correlation})."
     )
 

@@ -53,7 +53,7 @@ class Expectations(Check):
         compared, found = value, format_value(value, unit)
         if base:
             compared = value / base
-            found = f"{compared:.2f} times {relative_to} ({found} against {format_value(base, unit)})"
+            found = f"{_format_ratio(compared)} times {relative_to} ({found} against {format_value(base, unit)})"
         is_too_low = expectation.at_least is not None and compared < expectation.at_least
         is_too_high = expectation.at_most is not None and compared > expectation.at_most
         fails = is_too_low or is_too_high
@@ -101,6 +101,10 @@ def _describe_busier_machine(run: RunTables, expectation: Expectation, unit: str
     if here is None or there is None or here < there + _BUSIER_BY_PERCENT:
         return ""
     return f". The machine's CPUs were {here:.0f} % in use in {phase or 'the whole run'}, and {there:.0f} % in {other}"
+
+
+def _format_ratio(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio >= 0.005 or ratio <= 0 else "less than 0.01"
 
 
 def _format_bounds(expectation: Expectation, unit: str) -> str:

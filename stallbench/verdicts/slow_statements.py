@@ -68,7 +68,8 @@ def describe_slow_statement(run: RunTables) -> str:
         return ""
     statement = read_statements(run).get(slowest.statement, Statement(f"statement {slowest.statement}", is_claim=False))
     text = statement.text
-    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS].rstrip()} …"
+    whole_words = text[:_SHOWN_CHARACTERS].rpartition(" ")[0]
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{whole_words or text[:_SHOWN_CHARACTERS]} …"
     subject = "The claim statement" if statement.is_claim else "A statement"
     return f"{subject} became slower on the server: {slowest.first}, {slowest.later} ({shown})."
 

@@ -28,6 +28,12 @@ def test_an_expectation_is_compared_with_its_bounds(tmp_path: Path, value: float
     assert find_of(run, "expectations").result == result
 
 
+def test_a_ratio_is_not_rounded_to_nothing(tmp_path: Path) -> None:
+    record = make_record_with_expectation(metric="depth.last", phase="recovered", relative_to="longtx", at_most=0.25)
+    run = make_run(tmp_path, record, phases=make_phases({("longtx", "depth.last"): 2226.0, ("recovered", "depth.last"): 1.0}))
+    assert find_of(run, "expectations").found == "less than 0.01 times longtx (1 against 2,226)"
+
+
 def test_a_bound_is_written_as_the_scenario_has_it_with_the_unit_of_the_measure(tmp_path: Path) -> None:
     record = make_record_with_expectation(metric="claim_ms.p95", phase="longtx", at_least=497.5, at_most=1_000_000)
     run = make_run(tmp_path, record, phases=make_phases({("longtx", "claim_ms.p95"): 497.7}))

@@ -49,6 +49,14 @@ def test_text_of_a_scenario_cannot_inject_script_into_the_page(tmp_path: Path) -
     assert "&lt;b&gt;note&lt;/b&gt;" in page
 
 
+def test_a_host_that_was_busy_before_anything_was_disturbed_is_named_before_any_figure(tmp_path: Path) -> None:
+    for percent, is_named in ((99.0, True), (60.0, False)):
+        folder = tmp_path / str(percent)
+        folder.mkdir()
+        page = make_pages(folder, tables={"phases": make_phases({("baseline", "cpu_percent.mean"): percent})})
+        assert ("The host was busy: 99 % of its processor time was in use in baseline" in page) is is_named
+
+
 def test_errors_outside_the_phases_are_shown_apart_from_those_before_the_first_one(tmp_path: Path) -> None:
     phases: tuple[tuple[str | None, str | None, int], ...] = (
         (None, None, 1),

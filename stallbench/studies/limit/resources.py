@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import TOO_MANY_CONNECTIONS_CODES
 from stallbench.records.nanoseconds import NS_PER_S
-from stallbench.records.reading import read_sample_frame
 from stallbench.verdicts.check import RunTables
+from stallbench.verdicts.host import read_own_share, read_samples_in
 
 UNKNOWN = "unknown"
 _MOST_CPU = 0.9
@@ -51,7 +49,7 @@ def find_uses(run: RunTables, phase: str) -> Iterator[Use]:
     yield from _find_workers(run, phase)
     cpu = run.metric("cpu_percent", "mean", phase)
     if cpu is not None:
-        own = _read_own_cpu(run, phase)
+        own = read_own_share(run, phase)
         by_run = "" if own is None else f", {own:.0%} by this run"
         yield Use(resource="CPU", share=cpu / 100, threshold=_MOST_CPU, description=f"{cpu / 100:.0%} of all cores{by_run}")
 
@@ -87,7 +85,7 @@ def _find_connections(run: RunTables, phase: str) -> Iterator[Use]:
 def _find_wal(run: RunTables, phase: str) -> Iterator[Use]:
     """Yield how many of the workers' and producers' sessions wait for the log on average. There is no sample of moments without an active session."""
     scenario, seconds = run.record.scenario, _read_length_s(run, phase)
-    waits = _read_samples(run, "waits", phase)
+    waits = read_samples_in(run, "waits", phase)
     backends = waits.loc[waits["source"] == "primary"]
     sessions = scenario.workers.count + scenario.producers.count
     if seconds is None or backends.empty:
@@ -147,20 +145,3 @@ def _read_concurrency(run: RunTables) -> float | None:
 def _read_length_s(run: RunTables, phase: str) -> float | None:
     found = next((each for each in run.record.phases if each.name == phase), None)
     return None if found is None or not found.start_ns or not found.end_ns else (found.end_ns - found.start_ns) / NS_PER_S
-
-
-def _read_own_cpu(run: RunTables, phase: str) -> float | None:
-    """Return the mean share of all cores that the processes and servers of the run used."""
-    samples = _read_samples(run, "host", phase)
-    own = samples[(samples["metric"] == "cpu_percent") & samples["subject"].str.startswith("process:")]
-    moments = own.groupby("t_ns")["number"].sum()
-    return float(moments.mean() / 100 / run.record.host.cpus) if len(moments) else None
-
-
-def _read_samples(run: RunTables, collector: str, phase: str) -> pd.DataFrame:
-    """Return the samples of a collector in a phase, with numbers; empty if there are none."""
-    found = next((each for each in run.record.phases if each.name == phase), None)
-    samples = read_sample_frame(run.folder / "samples" / f"{collector}.csv").dropna(subset=["number"])
-    if found is None or not found.start_ns or not found.end_ns:
-        return samples.iloc[:0]
-    return samples[(samples["t_ns"] >= found.start_ns) & (samples["t_ns"] < found.end_ns)]
