@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +48,20 @@ def make_plan(against: Baseline | None = None, *options: str, **changes: Any) ->
     return plan_limit("longtx", **{**asked, **changes})
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A search that was carried out before, and the baseline of it and of those before it."""
+
+    folder: Path
+    baseline: Baseline
+
+
 class Search:
     """Searches whose runs are made up: a rate is sustained up to a limit, which may differ from probe to probe."""
 
-    def __init__(self, runs: Path) -> None:
+    def __init__(self, runs: Path, known: dict[str, Known]) -> None:
         self._runs = runs
+        self._known = known
 
     def carry_out(self, plan: LimitPlan, *limits: float, version: str = "18.4") -> tuple[Path, LimitRecord]:
         def is_sustained(rate: float, number: int) -> bool:
@@ -65,13 +76,26 @@ class Search:
         return folder.path, record
 
     def make_baseline(self, *limits: float, **changes: Any) -> Baseline:
-        folders = [str(self.carry_out(make_plan(**changes), limit)[0]) for limit in limits]
-        return collect_baseline(folders, self._runs)
+        """Return that of a search for each limit."""
+        return self.know(*limits, **changes).baseline
+
+    def know(self, *limits: float, **changes: Any) -> Known:
+        """Return the last of these searches, and the baseline of all; tests that ask for the same get the same, and leave it as it is."""
+        key = repr((limits, changes))
+        if key not in self._known:
+            folders = [self.carry_out(make_plan(**changes), limit)[0] for limit in limits]
+            self._known[key] = Known(folders[-1], collect_baseline([str(folder) for folder in folders], self._runs))
+        return self._known[key]
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Known]:
+    return {}
 
 
 @pytest.fixture
-def search(tmp_path: Path) -> Search:
-    return Search(tmp_path)
+def search(tmp_path: Path, known: dict[str, Known]) -> Search:
+    return Search(tmp_path, known)
 
 
 def results_of(outcome: LimitRecord) -> list[tuple[str, str]]:
@@ -209,7 +233,7 @@ def test_a_baseline_of_runs_is_refused_and_so_is_a_mixture(search: Search, tmp_p
     of_runs = collect_baseline([str(run)], tmp_path)
     with pytest.raises(BadInputError, match=r"the baseline is of runs \(stallbench run, .* needs one of searches for a limit"):
         make_plan(of_runs)
-    folder, _ = search.carry_out(make_plan(), 100)
+    folder = search.know(100).folder
     with pytest.raises(BadInputError, match="the baseline is of searches for a limit"):
         collect_baseline([str(run), str(folder)], tmp_path)
 
@@ -226,7 +250,7 @@ def test_a_baseline_of_runs_is_refused_and_so_is_a_mixture(search: Search, tmp_p
 def test_a_search_that_is_damaged_or_was_broken_off_is_no_baseline(
     search: Search, tmp_path: Path, content: dict[str, Any], expected: str
 ) -> None:
-    folder, _ = search.carry_out(make_plan(), 100)
+    folder = shutil.copytree(search.know(100).folder, tmp_path / "damaged")
     path = folder / "study.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | content))
     with pytest.raises(BadInputError, match=expected):
