@@ -12,7 +12,7 @@ import sys
 from argparse import Namespace
 from functools import partial
 
-from longrunners import find_longrunners
+from longrunners import find_longrunner
 from longrunners.longrunner import LongrunnerDocument, LostError
 from longrunners.validation import Choice, Choices, find_issues
 from stallbench.engines import driver_of
@@ -55,7 +55,8 @@ def hold(document: LongrunnerDocument, stop: Stop) -> None:
     if issues := find_issues(Choice(kind=document.kind, engine=engine, options=document.options)):
         print("\n".join(f"document of {document.name}: {issue}" for issue in issues), file=sys.stderr)
         sys.exit(EXIT_BAD_DOCUMENT)
-    kind = find_longrunners(engine)[document.kind]
+    kind = find_longrunner(document.kind, engine)
+    assert kind is not None, "its issues were found above"
     longrunner = kind(document, kind.options_type.model_validate(document.options))
     if document.release:
         send_message(released=True, removed=longrunner.clean_up())

@@ -6,7 +6,7 @@ import json
 
 from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
-from longrunners import find_longrunners
+from longrunners import find_longrunner, find_longrunners
 from stallbench.scenario.longrunner_issue import LongrunnerIssue
 
 
@@ -30,10 +30,10 @@ class Choices(RootModel[list[Choice]]):
 
 def find_issues(choice: Choice) -> list[LongrunnerIssue]:
     """Return what is wrong with a choice."""
-    kinds = find_longrunners(choice.engine)
-    if choice.kind not in kinds:
-        return [LongrunnerIssue(where="kind", found=choice.kind, allowed=tuple(kinds), engine=choice.engine)]
-    kind = kinds[choice.kind]
+    kind = find_longrunner(choice.kind, choice.engine)
+    if kind is None:
+        allowed = tuple(find_longrunners(choice.engine))
+        return [LongrunnerIssue(where="kind", found=choice.kind, allowed=allowed, engine=choice.engine)]
     issues: list[LongrunnerIssue] = []
     if choice.role is not None and choice.role not in kind.roles:
         where_it_runs = f"a {' or '.join(kind.roles)}, where {choice.kind} runs"
