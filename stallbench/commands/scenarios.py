@@ -47,6 +47,12 @@ def list_(
                     _print_wrapped(console, f"--variant {variant}", summary, indent=6)
             elif each.variants:
                 _print_wrapped(console, "variants:", ", ".join(each.variants), indent=6)
+    if not words:
+        console.print()
+        _print_wrapped(console, "stallbench run longtx", "the main scenario, in two minutes: begin here", indent=0)
+        _print_wrapped(
+            console, "stallbench list longtx", "what each variant of a scenario changes; `--variant NAME` runs it", indent=0
+        )
 
 
 def _print_wrapped(console: VisibleConsole, name: str, text: str, *, indent: int) -> None:
