@@ -224,8 +224,13 @@ SCENARIO_COMMANDS = ("run", "show", "compare", "soak", "limit", "matrix")
 def check_python_program(words: Sequence[str], written: set[str]) -> None:
     option, module, *rest = words[1:] if words[0] == "-P" else words
     assert option == "-m", words
-    assert importlib.util.find_spec(module), f"there is no module {module}"
-    assert_options_are_in(rest, PROJECT / "stallbench" / "processes", PROJECT / "stallbench" / "queues", PROJECT / "longrunners")
+    found = importlib.util.find_spec(module)
+    assert found and found.origin, f"there is no module {module}"
+    own = Path(found.origin)
+    place = own.parent if own.name == "__init__.py" else own
+    assert_options_are_in(
+        rest, place, PROJECT / "stallbench" / "processes", PROJECT / "stallbench" / "queues", PROJECT / "longrunners"
+    )
 
 
 def check_locust(words: Sequence[str], written: set[str]) -> None:
