@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 
@@ -152,6 +154,25 @@ class Mutant:
     def write(self, folder: Path) -> str:
         """Write the files into ``folder`` and return the kind of queue by which they are found."""
         return write_queue(QUEUES[self.queue], self.texts, folder)
+
+
+@cache
+def _strip_prose(name: str, text: str) -> str:
+    """Return a file without comments, docstrings, descriptions and layout."""
+    if name.endswith(".sql"):
+        return "\n".join(
+            " ".join(line.split()) for line in text.splitlines() if line.startswith("-- name:") or not line.startswith("--")
+        )
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "description":
+            node.value = ast.Constant("")
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            body[:] = [each for each in body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))] or [
+                ast.Pass()
+            ]
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def write_queue(source: QueueSource, texts: Mapping[str, str], folder: Path) -> str:

@@ -10,7 +10,6 @@ import hashlib
 import re
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,9 +34,9 @@ Result = Literal["killed", "survived", "stillborn", "unreached"]
 
 _PATIENCE_S = 15.0
 """In place of `stallbench.studies.conformance.promise.PATIENCE_S`: a sound queue on this machine never needs as much."""
-_CHILD_S = 45.0
+_CHILD_S = 60.0
 """Within which a promise is decided: longer than a wait for what never comes."""
-_SETTINGS: Mapping[str, str | int] = {"lock_timeout": "3s", "statement_timeout": "15s"}
+_SETTINGS: Mapping[str, str | int] = {"lock_timeout": "5s", "statement_timeout": "15s"}
 """No operation of a sound queue waits for a lock in these trials, because all their connections belong to one thread."""
 _DIGEST = 12
 
@@ -66,7 +65,7 @@ class Observed:
     statements: Mapping[str, str]
     """All of its statements, with the placeholders of its options filled."""
     reaches: Mapping[str, Reach]
-    """By promise; without those that start processes, which are not observed."""
+    """By promise; without `UNOBSERVED`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,19 +116,19 @@ class TrialServer:
         """Use a server; queues are written below ``folder``."""
         self._databases = databases
         self._folder = folder
-        self._observed: dict[str, list[Observed]] = {}
+        self._observed: dict[tuple[str, int], Observed] = {}
 
-    def observe(self, source: QueueSource) -> list[Observed]:
-        """Return the queue as it is, with each of its options; raises `UnsoundError`."""
-        if source.kind not in self._observed:
-            self._observed[source.kind] = [self._observe(source, options) for options in source.options]
-        return self._observed[source.kind]
+    def observe(self, source: QueueSource) -> Iterator[Observed]:
+        """Yield the queue as it is, with each of its options, when it is first asked for; raises `UnsoundError`."""
+        for number, options in enumerate(source.options):
+            if (source.kind, number) not in self._observed:
+                self._observed[source.kind, number] = self._observe(source, options)
+            yield self._observed[source.kind, number]
 
     def _observe(self, source: QueueSource, options: Mapping[str, object]) -> Observed:
         kind = write_queue(source, source.read(), self._folder / source.kind)
-        promises = list_promises(source)
         answers = {}
-        for promise in promises:
+        for promise in (each for each in list_promises(source) if each.name not in UNOBSERVED):
             endpoint = self._databases.give()
             answer = self._ask(lambda: _observe_promise(promise, kind, options, endpoint))  # noqa: B023 - called at once
             if answer["result"] != "pass":
@@ -145,7 +144,6 @@ class TrialServer:
                     lines={file: frozenset(lines) for file, lines in answer["lines"].items()},
                 )
                 for name, answer in answers.items()
-                if name not in STARTS_PROCESSES
             },
         )
 
@@ -214,15 +212,21 @@ def start_trial_server() -> Iterator[TrialServer]:
             yield TrialServer(databases, Path(folder) / "queues")
 
 
-STARTS_PROCESSES = frozenset(promise.name for promise in PROMISES if "work_in_a_process" in promise.check.__code__.co_names)
-"""Promises whose reach is not known, because a part of it is in other processes."""
+_ELSEWHERE = ("work_at_the_same_time", "work_in_a_process")
+UNOBSERVED = {
+    promise.name: _ELSEWHERE.index(called)
+    for promise in PROMISES
+    for called in _ELSEWHERE
+    if called in promise.check.__code__.co_names
+}
+"""Promises whose reach is not known, because they use other threads or processes; in this order they are tried after the others, which are quicker."""
 
 
 def list_promises(source: QueueSource) -> Sequence[QueuePromise]:
-    """Return the promises that a queue gives, those that start processes last: they take longest."""
+    """Return the promises that a queue gives, the quickest first."""
     queue = find_queue(source.kind)
     given = [promise for promise in PROMISES if promise.find_obstacle(queue) is None]
-    return sorted(given, key=lambda promise: promise.name in STARTS_PROCESSES)
+    return sorted(given, key=lambda promise: UNOBSERVED.get(promise.name, -1))
 
 
 def _reaches(reach: Reach, mutant: Mutant, changed: frozenset[str]) -> bool:
@@ -251,7 +255,6 @@ def _observe_promise(promise: QueuePromise, kind: str, options: Mapping[str, obj
         lines.setdefault(frame.f_code.co_filename.removeprefix(folder), set()).add(frame.f_lineno)
         return trace
 
-    threading.settrace(trace)
     sys.settrace(trace)
     answer = _try_promise(promise, _RecordingQueue(kind, options, endpoint, used))
     sys.settrace(None)

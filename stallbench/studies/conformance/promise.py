@@ -17,7 +17,7 @@ from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S
 from stallbench.processes.reaper import name_temporary
 from stallbench.processes.role_command import role_command
 from stallbench.processes.supervisor import Supervisor
-from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, NewJob, Queue
+from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, NewJob, Queue, RefusedError
 from stallbench.queues.queue import OptionRole
 from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint
@@ -185,6 +185,18 @@ def expiring_after_1_s(open_one: OpenQueue) -> Queue[Any]:
     option = type(open_one()).options_type.find_option(OptionRole.EXPIRY)
     assert option is not None, "only queues whose claims expire give the promise"
     return open_one(**{option: 1})
+
+
+def enqueue_unless_refused(queue: Queue[Any], jobs: Sequence[NewJob]) -> list[int] | None:
+    """Return the ids; none if the queue refuses the jobs, or its server does with an error after which the queue can go on."""
+    try:
+        return list(queue.enqueue(jobs))
+    except RefusedError:
+        return None
+    except Exception as error:
+        if not queue.recover(error):
+            raise
+        return None
 
 
 def work_at_the_same_time(open_one: OpenQueue, jobs: Sequence[NewJob]) -> tuple[list[int], list[int]]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import suppress
 from typing import Any
 
-from stallbench.queues import Backlog, Claim, NewJob, Queue, RefusedError
+from stallbench.queues import Backlog, Claim, NewJob, Queue
 from stallbench.queues.queue import OptionRole
 from stallbench.records.events import Event
 from stallbench.studies.conformance.promise import (
     PATIENCE_S,
-    BrokenPromiseError,
     OpenQueue,
     PromiseList,
     claim_one,
     claim_patiently,
     describe_contents,
+    enqueue_unless_refused,
     expiring_after_1_s,
     require,
     require_equal,
@@ -296,9 +295,8 @@ def refuses_known_keys(open_one: OpenQueue) -> None:
     ids = list(producers[0].enqueue([known]))
     for producer in producers:
         for jobs in ([known], [new, known]):
-            with suppress(RefusedError):
-                found = producer.enqueue(jobs)
-                raise BrokenPromiseError(f"a second job with the same key was accepted as {list(found)}, beside {ids}")
+            found = enqueue_unless_refused(producer, jobs)
+            require(found is None, f"a second job with the same key was accepted as {found}, beside {ids}")
     require_equal([job_id for job_id, _ in producers[0].job_ids()], ids, "the jobs after all others were refused")
     ids += producers[1].enqueue([new])
     require_equal(sorted(job_id for job_id, _ in producers[0].job_ids()), sorted(ids), "the jobs after one with a new key")
