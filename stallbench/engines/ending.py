@@ -23,8 +23,11 @@ def statement_to_roll_back(gid: str) -> str:
 
 
 def statement_to_drop(slot: str) -> str:
-    """Return the statement of PostgreSQL that removes an inactive replication slot."""
-    return f"SELECT pg_drop_replication_slot({quote_text(slot).strip()});"
+    """Return the statement of PostgreSQL that removes an inactive replication slot.
+
+    Without the schema, a function of any user who may create in ``public`` fits better: its argument can be text, which a literal is rather than a name.
+    """
+    return f"SELECT pg_catalog.pg_drop_replication_slot({quote_text(slot).strip()});"
 
 
 _OF_POSTGRES: Mapping[str, Callable[[str], str]] = {

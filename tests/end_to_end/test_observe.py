@@ -109,7 +109,7 @@ def test_in_a_file_changes_follow_the_first_report_until_it_is_stopped(server: E
             finally:
                 connection.execute("SELECT pg_drop_replication_slot('left_behind')")
         assert "warning" in new
-        assert "SELECT pg_drop_replication_slot('left_behind');" in new
+        assert "SELECT pg_catalog.pg_drop_replication_slot('left_behind');" in new
         assert "over" in next(line for line in process.stdout if "left_behind" in line)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0

@@ -118,7 +118,7 @@ def test_on_a_busy_server_it_names_everything_that_is_wrong(
         assert prepared.statement == "ROLLBACK PREPARED 'for''gotten';"
         assert held.name in prepared.where
         slot = finding_about(observation, "The physical replication slot old_replica")
-        assert slot.statement == "SELECT pg_drop_replication_slot('old_replica');"
+        assert slot.statement == "SELECT pg_catalog.pg_drop_replication_slot('old_replica');"
         listener = finding_about(observation, "for its client to read")
         assert "stuck_listener" in listener.sentence
         assert listener.statement.startswith("SELECT pg_terminate_backend(")

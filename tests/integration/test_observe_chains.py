@@ -155,7 +155,7 @@ def test_an_advisory_lock_is_named_as_the_application_writes_it(sessions: Sessio
     assert finding.statement == f"SELECT pg_terminate_backend({pid_of(holder)});"
     assert finding.caution == "closes its connection; it has no transaction, so no change is undone"
     (other,) = finding.other_ways
-    assert (other.statement, other.where) == (f"SELECT pg_advisory_unlock({shown});", "in that session itself")
+    assert (other.statement, other.where) == (f"SELECT pg_catalog.pg_advisory_unlock({shown});", "in that session itself")
     assert_offers_none_for(observation, *workers)
     assert f"advisory lock {shown}" in section_of(observation, "Blocked sessions").rows[1][3]
     assert holder.execute(other.statement.encode()).fetchone() == (True,)

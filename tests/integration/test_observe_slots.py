@@ -35,7 +35,7 @@ def test_the_slot_of_a_replica_that_has_gone_is_the_holder_and_its_statement_fre
     row = wait_for(find, "the slot among the holders")
     (slot,) = held.primary.execute("SELECT slot_name FROM pg_replication_slots WHERE xmin IS NOT NULL").fetchone() or ("",)
     assert slot in row[0]
-    assert row[-1] == f"SELECT pg_drop_replication_slot('{slot}');"
+    assert row[-1] == f"SELECT pg_catalog.pg_drop_replication_slot('{slot}');"
     assert finding_about(look_at(endpoint), f"slot {slot}").statement == row[-1]
     with connect(endpoint, "test") as admin:
         admin.execute(row[-1])

@@ -49,7 +49,7 @@ def holder(kind: str = "backend", **values: object) -> Holder:
         (
             holder("slot", key="old", pid=None, age_s=None, state="inactive"),
             Severity.WARNING,
-            "SELECT pg_drop_replication_slot('old');",
+            "SELECT pg_catalog.pg_drop_replication_slot('old');",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def test_a_slot_that_nobody_uses_is_dropped_after_a_look_at_since_when() -> None
     assert finding is not None
     assert finding.sentence == "The physical replication slot s has been inactive for 60 min and keeps 1.0 GB of WAL."
     assert finding.because == "the server keeps WAL for it until the disk is full, or its consumer comes back"
-    assert finding.statement == "SELECT pg_drop_replication_slot('s');"
+    assert finding.statement == "SELECT pg_catalog.pg_drop_replication_slot('s');"
 
 
 def test_before_postgres_17_it_is_not_known_since_when() -> None:
@@ -143,6 +143,6 @@ def test_behind_a_slot_whose_consumer_restarts_the_next_holder_is_named() -> Non
 
 def test_a_slot_whose_xmin_is_old_holds_the_horizon_although_it_was_used_just_now() -> None:
     section, known = look_at_horizon(slot(inactive_s=2.0, xmin_age=2_000_000))
-    assert section.rows[0][-1] == "SELECT pg_drop_replication_slot('s');"
+    assert section.rows[0][-1] == "SELECT pg_catalog.pg_drop_replication_slot('s');"
     assert [one.about for one in section.findings] == ["s", "gid"]
     assert known.holders[0].name == "inactive replication slot s"

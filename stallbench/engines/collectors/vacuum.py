@@ -26,9 +26,9 @@ JOIN pg_catalog.pg_class ON pg_class.oid = id
 JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
 """
 _SEVERITY = re.compile(
-    r"\b(?:DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT|QUERY|CONTEXT|LOCATION|BACKTRACE|STATEMENT):  "
+    r"\b(?:DEBUG\d?|LOG|INFO|NOTICE|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT|(?P<of_session>QUERY|CONTEXT|STATEMENT)|LOCATION|BACKTRACE):  "
 )
-"""What every entry has first, after its prefix."""
+"""What every entry has first, after its prefix. ``of_session``: what follows the message of a user's session (``RAISE LOG``), and never autovacuum's own."""
 _BEGIN = re.compile(
     r'LOG:  automatic (?:aggressive )?vacuum (?:to prevent wraparound )?of table "(?P<table>.+)": index scans: \d+'
 )
@@ -46,6 +46,8 @@ class AutovacuumLog:
         """Start with the first line of ``path`` that begins ``from_byte`` or later."""
         self._log = ServerLog(path, from_byte)
         self._table: str | None = None
+        self._before: dict[str, int] | None = None
+        """What was known of this table before."""
         self.last: dict[str, dict[str, int]] = {}
         """By table, as the log names it (``database.schema.table``, unquoted): ``removed_tuples``, ``not_removable_tuples``, ``oldest_xmin``."""
 
@@ -58,10 +60,15 @@ class AutovacuumLog:
         severity = _SEVERITY.search(line)
         if severity and (begin := _BEGIN.fullmatch(line, severity.start())):
             self._table = begin["table"]
+            self._before = self.last.pop(self._table, None)
             self.last[self._table] = {}
         elif self._table is None:
             return
         elif not line.startswith("\t"):
+            if severity and severity["of_session"]:
+                del self.last[self._table]
+                if self._before is not None:
+                    self.last[self._table] = self._before
             self._table = None
         elif tuples := _TUPLES.search(line):
             self.last[self._table]["removed_tuples"] = int(tuples["removed"])

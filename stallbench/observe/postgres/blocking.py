@@ -104,7 +104,7 @@ def _list_ways(head: Session, tree: WaitTree, sessions: Mapping[int, SessionDeta
     if not key:
         return [end_session(head, sessions.get(head))]
     unlock = Remedy(
-        statement=f"SELECT pg_advisory_unlock({key});", where="in that session itself", caution="leaves its connection"
+        statement=f"SELECT pg_catalog.pg_advisory_unlock({key});", where="in that session itself", caution="leaves its connection"
     )
     return [end_session(head, sessions.get(head), advisory=key), unlock]
 

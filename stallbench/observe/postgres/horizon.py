@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stallbench.engines.collectors.connections import APPLICATION_PREFIX
-from stallbench.engines.collectors.horizon import SNAPSHOT, Holder, read_horizon
+from stallbench.engines.collectors.horizon import SNAPSHOT, Holder, is_momentary, read_horizon
 from stallbench.engines.ending import statement_to_drop
 from stallbench.observe.formatting import format_age, format_count, format_plural, format_since
 from stallbench.observe.postgres.blocking import describe_session, end_head
@@ -125,9 +125,10 @@ class HorizonSubject(Subject):
         """Return the oldest holders, and a finding for each that holds the horizon for long."""
         replicas = look.known.replicas
         effect = _read_effect(look)
-        holders = [one for one in read_horizon(look.server, replicas, SERVER) if not _is_own(one)]
+        found = read_horizon(look.server, replicas, SERVER)
         (look.known.next_xid,) = look.server.execute(_NEXT_XID).fetchone() or (0,)
-        self._history.add(look.at_s, look.known.next_xid, holders)
+        self._history.add(look.at_s, look.known.next_xid, found)
+        holders = [one for one in found if not (_is_named_as_own(one) and is_momentary(self._age_s(one)))]
         lasting = [one for one in holders if one.kind != "backend" or self._age_s(one) >= BRIEF_S]
         shown = lasting[:_MOST_SHOWN]
         described = [*shown, *(one for one in holders[:2] if one not in shown)]
@@ -344,7 +345,7 @@ def _read_deferral(look: Look, oldest_xids: int) -> OldestHolder | None:
     )
 
 
-def _is_own(holder: Holder) -> bool:
+def _is_named_as_own(holder: Holder) -> bool:
     return holder.application == APPLICATION or holder.application.startswith(APPLICATION_PREFIX)
 
 

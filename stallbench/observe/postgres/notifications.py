@@ -87,8 +87,10 @@ class NotificationsSubject(Subject):
         in_transaction = [(key, pid) for key, pid, age_s, _ in rows if age_s is not None and age_s >= for_s]
         listening = [(key, pid) for key, pid in in_transaction if key in self._listening]
         sessions = read_sessions(look.server, [pid for _, pid in listening or in_transaction])
-        # A dump reads, and does not listen.
-        suspects = sorted((one for one in sessions.values() if not one.is_dump), key=lambda one: -(one.transaction_s or 0.0))
+        # A dump reads, and does not listen. But every user names his sessions, so beside one that is named like a dump no other is the only suspect.
+        suspects = sorted(sessions.values(), key=lambda one: (one.is_dump, -(one.transaction_s or 0.0)))
+        if all(one.is_dump for one in suspects):
+            return []
         return suspects if suspects and (suspects[0].transaction_s or 0.0) >= LISTENER_TRANSACTION_S else []
 
 
