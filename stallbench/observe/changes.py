@@ -1,4 +1,4 @@
-"""What changed between two looks at a server."""
+"""What changed between two readings of a server."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from stallbench.observe.subject import Finding
+from stallbench.observe.diagnostic import Finding
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A finding that is new, worse than at the look before, or over."""
+    """A finding that is new, worse than at the reading before, or over."""
 
     kind: Literal["began", "worse", "ended"]
     finding: Finding

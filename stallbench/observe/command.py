@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stallbench.errors import NotCarriedOutError
+from stallbench.observe.observation_session import BETWEEN_READINGS_S, ObservationSession
 from stallbench.observe.observer import Observation
-from stallbench.observe.ongoing import BETWEEN_LOOKS_S, Ongoing
 from stallbench.observe.options import ObserveOptions
 from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import say
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 def observe_once(options: ObserveOptions) -> None:
     """Print one report. Raises `NotCarriedOutError` if the server cannot be read."""
-    ongoing = Ongoing(options)
+    session = ObservationSession(options)
     try:
-        looks_again_s = time.monotonic() + BETWEEN_LOOKS_S
+        reads_again_s = time.monotonic() + BETWEEN_READINGS_S
         screen = _make_screen(options)  # what that needs is loaded while it waits
-        time.sleep(max(0.0, looks_again_s - time.monotonic()))
-        observation = ongoing.look(reads_everything=True)
+        time.sleep(max(0.0, reads_again_s - time.monotonic()))
+        observation = session.read(reads_everything=True)
     finally:
-        ongoing.observer.close()
+        session.observer.close()
     if observation.gone:
         raise NotCarriedOutError(f"the connection to the server was lost: {observation.gone}")
     screen.print(observation)
@@ -44,18 +44,18 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
     """
     if options.is_recorded or options.exposure:
         from stallbench.observe.recorded import exposed, recorded
-    ongoing = Ongoing(options)
+    session = ObservationSession(options)
     until_s = time.monotonic() + options.for_s if options.for_s is not None else float("inf")
     try:
         with ExitStack() as stack:
-            record = stack.enter_context(recorded(ongoing)) if options.is_recorded else None
+            record = stack.enter_context(recorded(session)) if options.is_recorded else None
             if options.exposure:
-                stack.enter_context(exposed(ongoing, record))
-            show = stack.enter_context(_shown(ongoing))
-            ongoing.continue_until(show, until_s)
-            if ongoing.load is not None or options.expect:
-                # A count that is expensive was left out of the looks before this one: its last figure may be minutes old.
-                ongoing.look(reads_everything=True)
+                stack.enter_context(exposed(session, record))
+            show = stack.enter_context(_shown(session))
+            session.continue_until(show, until_s)
+            if session.load is not None or options.expect:
+                # A count that is expensive was left out of the readings before this one: its last figure may be minutes old.
+                session.read(reads_everything=True)
     except KeyboardInterrupt:
         if options.profile:
             say(f"interrupted: no profile was written to {options.profile}", to=sys.stderr)
@@ -63,9 +63,9 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
             raise
         return None
     finally:
-        ongoing.observer.close()
-    if ongoing.load is not None and options.profile is not None:
-        ongoing.load.write(options.profile, every_s=options.every_s)
+        session.observer.close()
+    if session.load is not None and options.profile is not None:
+        session.load.write(options.profile, every_s=options.every_s)
         words = ["stallbench", "run", options.profile]
         command, beside = format_shell_command(words), format_shell_command([*words, "--variant", "longtx"])
         say(f"the load was recorded; to repeat it: {command}; beside an idle transaction: {beside}")
@@ -73,20 +73,20 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
 
 
 @contextmanager
-def _shown(ongoing: Ongoing) -> Iterator[Callable[[Observation, float], None]]:
-    """Yield what shows each look and the pause after it: on the screen, and to a webhook if there is one."""
+def _shown(session: ObservationSession) -> Iterator[Callable[[Observation, float], None]]:
+    """Yield what shows each reading and the pause after it: on the screen, and to a webhook if there is one."""
     from stallbench.observe.screen import describe_pace
 
     with ExitStack() as stack:
         webhook = None
-        if ongoing.options.webhook is not None:
+        if session.options.webhook is not None:
             from stallbench.observe.webhook import Webhook
 
-            webhook = stack.enter_context(Webhook(ongoing.options.webhook))
-        screen = _make_screen(ongoing.options)
+            webhook = stack.enter_context(Webhook(session.options.webhook))
+        screen = _make_screen(session.options)
         stack.enter_context(screen)
         if screen.is_redrawn:
-            screen.show(ongoing.first, "rates follow with the second reading")
+            screen.show(session.first, "rates follow with the second reading")
         if webhook is not None:
             webhook.says_at_end = screen.is_redrawn
 

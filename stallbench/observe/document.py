@@ -10,8 +10,9 @@ from typing import Literal, Self, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stallbench.observe import diagnostic
+from stallbench.observe.diagnostic import Finding, Section, Severity
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding, Section, Severity, Unseen
 
 _Severity = Literal["critical", "warning", "note"]
 _SEVERITIES: Mapping[Severity, _Severity] = {
@@ -108,7 +109,7 @@ class JsonLines:
 
 
 def describe_reading(observation: Observation, *, shows_all: bool, subjects: Collection[str] | None = None) -> ReadingDocument:
-    """Return what one look found. ``shows_all``: with all figures. ``subjects``: findings and figures of these alone."""
+    """Return what one reading found. ``shows_all``: with all figures. ``subjects``: findings and figures of these alone."""
     return ReadingDocument(
         at=observation.at,
         server=observation.title,
@@ -120,7 +121,7 @@ def describe_reading(observation: Observation, *, shows_all: bool, subjects: Col
             if subjects is None or not {finding.subject, *finding.also_found_by}.isdisjoint(subjects)
         ),
         queues=tuple(line for section in observation.sections for line in section.summary),
-        cannot_see=tuple(map(_describe_unseen, observation.unseen)),
+        cannot_see=tuple(map(_describe_not_visible, observation.not_visible)),
         figures=tuple(
             _describe_section(section)
             for section in observation.sections
@@ -146,9 +147,12 @@ def describe_finding(finding: Finding) -> FoundProblem:
     )
 
 
-def _describe_unseen(unseen: Unseen) -> NotVisible:
+def _describe_not_visible(not_visible: diagnostic.NotVisible) -> NotVisible:
     return NotVisible(
-        what=unseen.what, why=unseen.why, remedy=unseen.remedy, could_change_the_answer=unseen.could_change_the_answer
+        what=not_visible.what,
+        why=not_visible.why,
+        remedy=not_visible.remedy,
+        could_change_the_answer=not_visible.could_change_the_answer,
     )
 
 

@@ -1,7 +1,7 @@
 """Samples of the jobs that `stallbench observe` counted, and which metrics of them are uncertain because a count did not see every job.
 
 A count stops at `MOST_COUNTED` jobs, ends after a time limit, and may be refused. What it returns is then at least so many, or nothing, and that tends to
-happen when the queue is at its worst. The samples have the figures; this remembers the looks whose figures were not whole.
+happen when the queue is at its worst. The samples have the figures; this remembers the readings whose figures were not whole.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from stallbench.records.samples import Sample
 from stallbench.run.record import UncertainMetric
 
 _MEASURES = ("depth", "oldest_job_s")
-_OF_ONE_LOOK = {"first": (0, "at the first reading"), "last": (-1, "at the last reading")}
+_OF_ONE_READING = {"first": (0, "at the first reading"), "last": (-1, "at the last reading")}
 _NOTHING = "no queue was counted"
 _NOT_READ = "the server could not be read"
 
 
 class _Figure(NamedTuple):
-    """A measure at one look."""
+    """A measure at one reading."""
 
     value: float | None
     """None if nothing is known; at least so much if ``why_not`` is given."""
@@ -36,29 +36,29 @@ class JobSamples:
     """The samples of one observation."""
 
     def __init__(self) -> None:
-        """Know no look."""
-        self._looks: dict[str, list[_Figure]] = {name: [] for name in _MEASURES}
+        """Know no reading."""
+        self._readings: dict[str, list[_Figure]] = {name: [] for name in _MEASURES}
 
     def take(self, counts: Mapping[str, JobCounts]) -> list[Sample]:
-        """Return the samples of one look. ``counts``: of each queue, by its title."""
+        """Return the samples of one reading. ``counts``: of each queue, by its title."""
         found = {"depth": _combine(counts, _depth, sum), "oldest_job_s": _combine(counts, _oldest, max)}
         for name, figure in found.items():
-            self._looks[name].append(figure)
+            self._readings[name].append(figure)
         values = {name: figure.value for name, figure in found.items() if figure.value is not None}
         return list(samples_of(PRIMARY, "queue", values))
 
     def miss(self) -> None:
-        """Note a look at which the server could not be read."""
-        for looks in self._looks.values():
-            looks.append(_Figure(None, _NOT_READ))
+        """Note a reading at which the server could not be read."""
+        for readings in self._readings.values():
+            readings.append(_Figure(None, _NOT_READ))
 
     def find_uncertain(self) -> list[UncertainMetric]:
-        """Return the metrics whose value a look that did not see every job may have flattered."""
+        """Return the metrics whose value a reading that did not see every job may have flattered."""
         return [
             uncertain
             for name in _MEASURES
             for statistic in MEASURES[name].statistics
-            if (uncertain := _describe(f"{name}.{statistic}", statistic, self._looks[name])) is not None
+            if (uncertain := _describe(f"{name}.{statistic}", statistic, self._readings[name])) is not None
         ]
 
 
@@ -97,14 +97,14 @@ def _combine(
     return _Figure(combine(values) if values else None, "; ".join(reasons))
 
 
-def _describe(metric: str, statistic: str, looks: Sequence[_Figure]) -> UncertainMetric | None:
-    position, when = _OF_ONE_LOOK.get(statistic, (None, ""))
-    concerned = looks if position is None else [looks[position]] if looks else []
+def _describe(metric: str, statistic: str, readings: Sequence[_Figure]) -> UncertainMetric | None:
+    position, when = _OF_ONE_READING.get(statistic, (None, ""))
+    concerned = readings if position is None else [readings[position]] if readings else []
     partial = [figure for figure in concerned if figure.why_not]
     if not partial:
         return None
     if position is None:
-        when = f"at {format_count(len(partial))} of {format_plural(len(looks), 'reading')}"
+        when = f"at {format_count(len(partial))} of {format_plural(len(readings), 'reading')}"
     is_anything_known = any(figure.value is not None for figure in concerned)
     is_always_known = all(figure.value is not None for figure in concerned)
     return UncertainMetric(

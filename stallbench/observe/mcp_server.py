@@ -19,8 +19,8 @@ from mcp.types import ToolAnnotations
 from stallbench import __version__
 from stallbench.errors import EXIT_PASS, StallbenchError
 from stallbench.observe.document import ReadingDocument, describe_reading
+from stallbench.observe.observation_session import BETWEEN_READINGS_S, ObservationSession
 from stallbench.observe.observer import Observation
-from stallbench.observe.ongoing import BETWEEN_LOOKS_S, Ongoing
 from stallbench.observe.options import LONGEST_PAUSE_S, ObserveOptions
 from stallbench.visible_text import make_visible
 
@@ -32,7 +32,7 @@ _PACE = "`at` is when the server was read: if it was read a moment ago, the answ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Tool:
     """A tool: a question about the server."""
 
     name: str
@@ -42,35 +42,35 @@ class Question:
     """Whose findings and figures answer it; None: all findings, and no figures."""
 
 
-QUESTIONS = (
-    Question(
+TOOLS = (
+    Tool(
         name="find_problems",
         title="What is wrong, and what ends it",
         description="All that is wrong with the database server and would slow a job queue down, the worst first, each with the ways to end it; "
         "each queue in a line; and what could not be seen. Ask this first.",
         subjects=None,
     ),
-    Question(
+    Tool(
         name="find_horizon_holders",
         title="Who holds the horizon",
         description="Which session, prepared transaction, replication slot or replica keeps dead rows from being removed (PostgreSQL's xmin horizon, "
         "InnoDB's oldest read view), since when, and how to end it.",
         subjects=("horizon", "prepared"),
     ),
-    Question(
+    Tool(
         name="find_blockers",
         title="Who blocks whom",
         description="The sessions that wait for locks, as a tree below the one that blocks them, and how to end the wait.",
         subjects=("blocking",),
     ),
-    Question(
+    Tool(
         name="list_slow_statements",
         title="Slow statements",
         description="The time of the queues' claim statements, now and earlier, and the statements that take the most time now. Literals are "
         "replaced by `?`.",
         subjects=("statements", "table reads"),
     ),
-    Question(
+    Tool(
         name="list_queues",
         title="Queues and their tables",
         description="Each queue: ready and running jobs, the oldest, jobs that no worker has any more; the dead rows, sizes and vacuums of its tables.",
@@ -82,15 +82,15 @@ QUESTIONS = (
 class Readings:
     """The last reading of an observation, which is renewed when it is asked for and its pause is over. Can be used from several threads."""
 
-    def __init__(self, ongoing: Ongoing) -> None:
-        """Begin with the first look of ``ongoing``."""
-        self._ongoing = ongoing
+    def __init__(self, session: ObservationSession) -> None:
+        """Begin with the first reading of ``session``."""
+        self._session = session
         self._lock = Lock()
-        self._latest = ongoing.first
+        self._latest = session.first
         self._read_at_s = time.monotonic()
         self._not_before_s = 0.0
         self._is_first_of_two = True
-        """Whether the last look has none before it with which its figures make a rate."""
+        """Whether the last reading has none before it with which its figures make a rate."""
 
     def take(self) -> Observation:
         """Return the last reading, or a new one. Raises `BadInputError` if a replica is none of the primary any more."""
@@ -103,18 +103,18 @@ class Readings:
         is_start, pause_s = self._not_before_s == 0.0, 0.0
         if time.monotonic() - self._read_at_s > LONGEST_PAUSE_S:
             # What happened since then is not what happens now.
-            pause_s = self._look(reads_everything=False)
+            pause_s = self._read(reads_everything=False)
             self._is_first_of_two = True
         if not self._latest.gone:
             if self._is_first_of_two:
-                time.sleep(max(0.0, self._read_at_s + BETWEEN_LOOKS_S - time.monotonic()))
-            pause_s += self._look(reads_everything=self._is_first_of_two)
+                time.sleep(max(0.0, self._read_at_s + BETWEEN_READINGS_S - time.monotonic()))
+            pause_s += self._read(reads_everything=self._is_first_of_two)
             self._is_first_of_two = False
         # As of every observation, the start is not counted.
-        self._not_before_s = time.monotonic() + (self._ongoing.options.every_s if is_start else pause_s)
+        self._not_before_s = time.monotonic() + (self._session.options.every_s if is_start else pause_s)
 
-    def _look(self, *, reads_everything: bool) -> float:
-        pause_s = self._ongoing.look_at_pace(self._keep, reads_everything=reads_everything)
+    def _read(self, *, reads_everything: bool) -> float:
+        pause_s = self._session.read_at_pace(self._keep, reads_everything=reads_everything)
         self._read_at_s = time.monotonic()
         return pause_s
 
@@ -124,15 +124,15 @@ class Readings:
 
 def serve(options: ObserveOptions) -> None:
     """Answer until standard input ends, or Ctrl-C. Raises `NotCarriedOutError` if the server cannot be read at first; later, `gone` in an answer says why."""
-    ongoing = Ongoing(options)
+    session = ObservationSession(options)
     try:
-        make_server(Readings(ongoing).take).run("stdio")
+        make_server(Readings(session).take).run("stdio")
     except KeyboardInterrupt:
         # A thread of the library waits for the next line of standard input, and would keep the process until that ends.
-        ongoing.observer.close()
+        session.observer.close()
         os._exit(EXIT_PASS)
     finally:
-        ongoing.observer.close()
+        session.observer.close()
 
 
 def make_server(take_reading: Callable[[], Observation]) -> MCPServer[None]:
@@ -144,24 +144,24 @@ def make_server(take_reading: Callable[[], Observation]) -> MCPServer[None]:
         version=__version__,
         log_level="WARNING",
     )
-    for question in QUESTIONS:
+    for tool in TOOLS:
         server.add_tool(
-            _answer(question, take_reading),
-            name=question.name,
-            title=question.title,
-            description=f"{question.description} {_PACE} {_DATA}",
+            _answer(tool, take_reading),
+            name=tool.name,
+            title=tool.title,
+            description=f"{tool.description} {_PACE} {_DATA}",
             annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
             structured_output=True,
         )
     return server
 
 
-def _answer(question: Question, take_reading: Callable[[], Observation]) -> Callable[[], ReadingDocument]:
+def _answer(tool: Tool, take_reading: Callable[[], Observation]) -> Callable[[], ReadingDocument]:
     def answer() -> ReadingDocument:
         try:
             reading = take_reading()
         except StallbenchError as error:
             raise ToolError(make_visible(str(error))) from error
-        return describe_reading(reading, shows_all=question.subjects is not None, subjects=question.subjects)
+        return describe_reading(reading, shows_all=tool.subjects is not None, subjects=tool.subjects)
 
     return answer

@@ -1,7 +1,7 @@
-"""Looks at a server again and again, and takes care to use no more than a hundredth of a processor core for it.
+"""Reads a server again and again, and takes care to use no more than a hundredth of a processor core for it.
 
 All queries go through one connection, one after the other. So the server spends at most the time for which they were waited for, less the
-network's; the next look comes when a hundred times that has passed. A subject that is expensive on this server is read less often than the others.
+network's; the next reading comes when a hundred times that has passed. A diagnostic that is expensive on this server is read less often than the others.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Protocol
 
 from stallbench.engines import loaded_errors
 from stallbench.observe.address import PRIMARY
-from stallbench.observe.subject import Finding, Known, Look, Section, Subject, Unseen, require_order
+from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, ObserverState, Reading, Section, require_order
 from stallbench.visible_text import make_visible
 
 GREATEST_SHARE = 0.01
-"""Share of one core's time that looks may take, on the server and on this machine."""
-_SHARE_OF_SUBJECT = GREATEST_SHARE / 2
+"""Share of one core's time that readings may take, on the server and on this machine."""
+_SHARE_OF_DIAGNOSTIC = GREATEST_SHARE / 2
 
 
 class Session(Protocol):
@@ -52,7 +52,7 @@ class ForeignCodeError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one look found."""
+    """What one reading found."""
 
     at: datetime
     title: str
@@ -60,7 +60,7 @@ class Observation:
     sections: tuple[Section, ...] = ()
     findings: tuple[Finding, ...] = ()
     """The worst first."""
-    unseen: tuple[Unseen, ...] = ()
+    not_visible: tuple[NotVisible, ...] = ()
     gone: str = ""
     """Why the server could not be read at all; empty if it could."""
     took_s: float = 0.0
@@ -69,64 +69,64 @@ class Observation:
 
 
 class Observer:
-    """Takes looks at one server. Use it from one thread."""
+    """Reads one server. Use it from one thread."""
 
     def __init__(
         self,
         connect: Callable[[str], Session],
         replicas: Sequence[str],
-        subjects: Sequence[Subject],
+        diagnostics: Sequence[Diagnostic],
         *,
-        describe: Callable[[Look], str],
-        explain: Callable[[Subject, Exception], Unseen],
+        describe: Callable[[Reading], str],
+        explain: Callable[[Diagnostic, Exception], NotVisible],
     ) -> None:
         """Open nothing yet.
 
         ``connect`` opens the session to the server of a name, ``primary`` or one of ``replicas``, and raises `ServerGoneError`. ``describe``: the
-        title of a look. ``explain``: what an error of the server's driver kept a subject from seeing.
+        title of a reading. ``explain``: what an error of the server's driver kept a diagnostic from seeing.
         """
         self._connect = connect
         self._replicas = tuple(replicas)
-        self._subjects = require_order(subjects)
+        self._diagnostics = require_order(diagnostics)
         self._describe = describe
         self._explain = explain
         self._sessions: dict[str, Session] = {}
         self._sections: dict[str, Section] = {}
         self._not_before_s: dict[str, float] = {}
-        self._known = Known()
+        self._state = ObserverState()
         self._title = ""
 
-    def look(self, *, reads_everything: bool = False) -> Observation:
-        """Look once. ``reads_everything``: also what would be left to a later look because it is expensive."""
+    def read(self, *, reads_everything: bool = False) -> Observation:
+        """Read once. ``reads_everything``: also what would be left to a later reading because it is expensive."""
         began_s = time.monotonic()
         at, spent_before_s = datetime.now(UTC), self.spent_s
-        unseen: list[Unseen] = []
+        not_visible: list[NotVisible] = []
         try:
             server = self._session(PRIMARY)
-            self._known.replicas = self._open_replicas(unseen)
-            look = Look(server=server, at_s=began_s, known=self._known)
-            for subject in self._subjects:
-                if reads_everything or began_s >= self._not_before_s.get(subject.name, 0.0):
-                    self._read(subject, look)
-            self._title = make_visible(self._describe(look), in_one_line=True)
+            self._state.replicas = self._open_replicas(not_visible)
+            reading = Reading(server=server, at_s=began_s, state=self._state)
+            for diagnostic in self._diagnostics:
+                if reads_everything or began_s >= self._not_before_s.get(diagnostic.name, 0.0):
+                    self._read(diagnostic, reading)
+            self._title = make_visible(self._describe(reading), in_one_line=True)
         except ServerGoneError as error:
             self._forget(PRIMARY)
             return Observation(
                 at=at, title=self._title, gone=make_visible(str(error), in_one_line=True), took_s=time.monotonic() - began_s
             )
-        sections = [self._sections[subject.name] for subject in self._subjects if subject.name in self._sections]
+        sections = [self._sections[diagnostic.name] for diagnostic in self._diagnostics if diagnostic.name in self._sections]
         findings = _join_by_statement(
             finding
-            for subject in self._subjects
-            if subject.name in self._sections
-            for finding in (*self._sections[subject.name].findings, *_judge(subject, look))
+            for diagnostic in self._diagnostics
+            if diagnostic.name in self._sections
+            for finding in (*self._sections[diagnostic.name].findings, *_judge(diagnostic, reading))
         )
         return Observation(
             at=at,
             title=self._title,
             sections=tuple(section for section in sections if section.title),
             findings=tuple(sorted(findings, key=lambda finding: finding.severity)),
-            unseen=(*unseen, *(one for section in sections for one in section.unseen)),
+            not_visible=(*not_visible, *(one for section in sections for one in section.not_visible)),
             took_s=time.monotonic() - began_s,
             spent_s=self.spent_s - spent_before_s,
         )
@@ -146,39 +146,39 @@ class Observer:
         for name in list(self._sessions):
             self._forget(name)
 
-    def _read(self, subject: Subject, look: Look) -> None:
+    def _read(self, diagnostic: Diagnostic, reading: Reading) -> None:
         before_s = self.spent_s
-        section = replace(self._look_without_lost_replicas(subject, look).in_lines(), subject=subject.name)
+        section = replace(self._read_without_lost_replicas(diagnostic, reading).in_lines(), subject=diagnostic.name)
         took_s = self.spent_s - before_s
-        self._sections[subject.name] = section
-        pause_s = max(subject.shortest_pause_s, took_s / _SHARE_OF_SUBJECT)
-        self._not_before_s[subject.name] = look.at_s + pause_s
+        self._sections[diagnostic.name] = section
+        pause_s = max(diagnostic.shortest_pause_s, took_s / _SHARE_OF_DIAGNOSTIC)
+        self._not_before_s[diagnostic.name] = reading.at_s + pause_s
 
-    def _look_without_lost_replicas(self, subject: Subject, look: Look) -> Section:
-        """Let the subject look, and again without each replica that is lost meanwhile. Raises `ServerGoneError` if the primary is gone."""
+    def _read_without_lost_replicas(self, diagnostic: Diagnostic, reading: Reading) -> Section:
+        """Let the diagnostic read, and again without each replica that is lost meanwhile. Raises `ServerGoneError` if the primary is gone."""
         while True:
             try:
-                return subject.look(look)
+                return diagnostic.read(reading)
             except ServerGoneError as error:
-                if error.name not in look.known.replicas:
+                if error.name not in reading.state.replicas:
                     raise
                 self._forget(error.name)
-                look.known.replicas = {name: one for name, one in look.known.replicas.items() if name != error.name}
+                reading.state.replicas = {name: one for name, one in reading.state.replicas.items() if name != error.name}
             except loaded_errors() as error:
-                return Section(title="", unseen=(self._explain(subject, error),))
+                return Section(title="", not_visible=(self._explain(diagnostic, error),))
 
     def _session(self, name: str) -> Session:
         if name not in self._sessions:
             self._sessions[name] = self._connect(name)
         return self._sessions[name]
 
-    def _open_replicas(self, unseen: list[Unseen]) -> Mapping[str, Session]:
+    def _open_replicas(self, not_visible: list[NotVisible]) -> Mapping[str, Session]:
         sessions = {}
         for name in self._replicas:
             try:
                 sessions[name] = self._session(name)
             except ServerGoneError as error:
-                unseen.append(Unseen(what=f"replica {name}", why=make_visible(str(error), in_one_line=True)))
+                not_visible.append(NotVisible(what=f"replica {name}", why=make_visible(str(error), in_one_line=True)))
         return sessions
 
     def _forget(self, name: str) -> None:
@@ -188,7 +188,7 @@ class Observer:
 
 
 def pause_after(spent_s: float, cpu_s: float, every_s: float) -> float:
-    """Return how long to wait after a look for which the servers worked ``spent_s``, and this process ``cpu_s``."""
+    """Return how long to wait after a reading for which the servers worked ``spent_s``, and this process ``cpu_s``."""
     return max(every_s, max(spent_s, cpu_s) / GREATEST_SHARE)
 
 
@@ -199,8 +199,8 @@ def _is_ended_alike(one: Finding, other: Finding) -> bool:
     return (one.subject, one.about) == (other.subject, other.about)
 
 
-def _judge(subject: Subject, look: Look) -> tuple[Finding, ...]:
-    return Section(title="", findings=subject.judge(look)).in_lines().findings
+def _judge(diagnostic: Diagnostic, reading: Reading) -> tuple[Finding, ...]:
+    return Section(title="", findings=diagnostic.judge(reading)).in_lines().findings
 
 
 def _join_by_statement(findings: Iterable[Finding]) -> list[Finding]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stallbench.measures import MEASURES
 from stallbench.observe.expectations import PHASE
-from stallbench.observe.ongoing import Ongoing
+from stallbench.observe.observation_session import ObservationSession
 from stallbench.observe.recording import QUEUE_KIND, Recording
 from stallbench.observe.run_record import ObservationRecord
 from stallbench.observe.sampled_metrics import SampledRun
@@ -26,26 +26,26 @@ from stallbench.visible_text import say
 
 
 @contextmanager
-def recorded(ongoing: Ongoing) -> Iterator[ObservationRecord]:
+def recorded(session: ObservationSession) -> Iterator[ObservationRecord]:
     """Record the observation as a run, completed or aborted."""
-    options = ongoing.options
-    watched = Recording.describe(ongoing.queues.tables)
+    options = session.options
+    watched = Recording.describe(session.queues.tables)
     record = ObservationRecord(
         options.runs,
         options.servers,
         watched,
-        title=ongoing.first.title,
-        version=ongoing.observer.sessions["primary"].version_text,
+        title=session.first.title,
+        version=session.observer.sessions["primary"].version_text,
         duration_s=options.for_s or 0.0,
         every_s=options.every_s,
         expect=options.expect,
     )
-    _start_recording(ongoing, record.folder.path)
+    _start_recording(session, record.folder.path)
     _say_what_is_not_sampled(options.expect, record.folder.path)
 
     def end(status: RunStatus, reason: str) -> None:
-        uncertain = ongoing.recording.jobs.find_uncertain() if ongoing.recording is not None else []
-        record.end(status, reason, [*_list_notes(ongoing), *_list_lower_bounds(uncertain)], uncertain)
+        uncertain = session.recording.jobs.find_uncertain() if session.recording is not None else []
+        record.end(status, reason, [*_list_notes(session), *_list_lower_bounds(uncertain)], uncertain)
 
     try:
         yield record
@@ -56,7 +56,7 @@ def recorded(ongoing: Ongoing) -> Iterator[ObservationRecord]:
     except BaseException as error:
         end("failed", str(error) or type(error).__name__)
         raise
-    end("completed", ongoing.lost)
+    end("completed", session.lost)
 
 
 def _say_what_is_not_sampled(expect: Sequence[Expectation], folder: Path) -> None:
@@ -70,17 +70,17 @@ def _say_what_is_not_sampled(expect: Sequence[Expectation], folder: Path) -> Non
         )
 
 
-def _list_notes(ongoing: Ongoing) -> list[str]:
+def _list_notes(session: ObservationSession) -> list[str]:
     notes = [
-        f"At the end ({ongoing.last.at:%H:%M:%S} UTC), {one.severity.name.lower()}: {one.sentence}"
+        f"At the end ({session.last.at:%H:%M:%S} UTC), {one.severity.name.lower()}: {one.sentence}"
         + (f" To end it: {one.statement}" if one.statement else "")
-        for one in ongoing.last.findings
+        for one in session.last.findings
     ]
-    notes += [f"Not seen: {one.what}: {one.why}." for one in ongoing.last.unseen]
-    if ongoing.missed:
-        notes.append(f"In {ongoing.missed} of {ongoing.looks} readings the server could not be read.")
-    if ongoing.recording is not None:
-        notes += [f"The collector {name} measured nothing at the end: {why}." for name, why in ongoing.recording.why_not.items()]
+    notes += [f"Not seen: {one.what}: {one.why}." for one in session.last.not_visible]
+    if session.missed:
+        notes.append(f"In {session.missed} of {session.readings} readings the server could not be read.")
+    if session.recording is not None:
+        notes += [f"The collector {name} measured nothing at the end: {why}." for name, why in session.recording.why_not.items()]
     return notes
 
 
@@ -94,22 +94,22 @@ def _list_lower_bounds(uncertain: Sequence[UncertainMetric]) -> list[str]:
 
 
 @contextmanager
-def exposed(ongoing: Ongoing, record: ObservationRecord | None) -> Iterator[None]:
+def exposed(session: ObservationSession, record: ObservationRecord | None) -> Iterator[None]:
     """Serve what the collectors measure to Prometheus, and list the address for its file discovery."""
     from stallbench.processes.sample_figures import SampleFigures
     from stallbench.run.run_figures import RunFigures
 
-    options = ongoing.options
+    options = session.options
     assert options.exposure is not None, "asked for"
     figures, phase = SampleFigures(options.every_s), RunFigures()
     interval = Interval(what="phase", name=PHASE, kind="measured", on="", start_ns=time.time_ns(), end_ns=None)
     phase.observe([interval])
     with tempfile.TemporaryDirectory(prefix=f"stallbench-observe-{os.getpid()}-") as scratch:
-        if ongoing.recording is None:
+        if session.recording is None:
             (Path(scratch) / "samples").mkdir()
-            _start_recording(ongoing, Path(scratch), figures)
+            _start_recording(session, Path(scratch), figures)
         else:
-            ongoing.recording.observe = figures.keep
+            session.recording.observe = figures.keep
         port = serve(options.exposure, figures, phase)["metrics_port"]
         run = record.folder.path if record else options.runs / f"observe-{options.servers.primary.database or 'server'}"
         run.parent.mkdir(parents=True, exist_ok=True)
@@ -129,15 +129,15 @@ def exposed(ongoing: Ongoing, record: ObservationRecord | None) -> Iterator[None
             targets.end()
 
 
-def _start_recording(ongoing: Ongoing, folder: Path, figures: object = None) -> None:
-    options = ongoing.options
-    ongoing.recording = Recording(
+def _start_recording(session: ObservationSession, folder: Path, figures: object = None) -> None:
+    options = session.options
+    session.recording = Recording(
         folder,
         options.servers,
-        ongoing.queues.tables,
-        lambda: ongoing.observer.sessions,
+        session.queues.tables,
+        lambda: session.observer.sessions,
         every_s=options.every_s,
         log=options.log,
     )
-    ongoing.recording.observe = getattr(figures, "keep", None)
-    ongoing.recording.sample(ongoing.queues.counts)
+    session.recording.observe = getattr(figures, "keep", None)
+    session.recording.sample(session.queues.counts)

@@ -89,7 +89,7 @@ class Recording:
         """By collector: why its last sample was not wholly measured."""
 
     def sample(self, counts: Mapping[str, JobCounts] | None) -> None:
-        """Let each collector take one sample. ``counts``: the jobs of each queue, by its title; none if this look did not count them.
+        """Let each collector take one sample. ``counts``: the jobs of each queue, by its title; none if this reading did not count them.
 
         Raises `ServerGoneError` if the server is gone.
         """
@@ -110,7 +110,7 @@ class Recording:
             log.close()
 
     def miss(self) -> None:
-        """Note a look at which the server could not be read: its last figures are no longer handed on."""
+        """Note a reading at which the server could not be read: its last figures are no longer handed on."""
         self.jobs.miss()
         for name in self._logs:
             self._hand_on(name, [])

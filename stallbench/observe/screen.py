@@ -19,9 +19,9 @@ from rich.text import Text
 
 from stallbench.console import VisibleConsole
 from stallbench.observe.changes import find_changes
+from stallbench.observe.diagnostic import Finding, NotVisible, Section, Severity
 from stallbench.observe.formatting import capitalize_first, format_age, format_plural
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding, Section, Severity, Unseen
 
 _STYLES = {Severity.CRITICAL: "bold white on red", Severity.WARNING: "bold black on yellow", Severity.NOTE: "bold black on cyan"}
 _WIDTH_OF_FILES = 160
@@ -121,23 +121,23 @@ def render(observation: Observation, *, shows_all: bool = False) -> RenderableTy
         *([Text(f"and {format_plural(more, 'more queue')}")] if more > 0 else []),
         Text(),
     ]
-    unseen = [one for one in observation.unseen if one.could_change_the_answer or shows_all]
+    not_visible = [one for one in observation.not_visible if one.could_change_the_answer or shows_all]
     if not observation.findings:
-        parts += [_nothing_found(unseen), Text()]
+        parts += [_nothing_found(not_visible), Text()]
     for finding in observation.findings:
         parts += [*_finding(finding), Text()]
     for section in observation.sections:
         if shows_all and not section.says_nothing:
             parts += [_section(section), Text()]
-    if unseen:
-        parts += [Text("Cannot see", style="bold"), *(part for one in unseen for part in _unseen(one)), Text()]
+    if not_visible:
+        parts += [Text("Cannot see", style="bold"), *(part for one in not_visible for part in _unseen(one)), Text()]
     return Group(*parts[:-1] if shows_all else (*parts, Text(_REST, style="dim")))
 
 
-def _nothing_found(unseen: list[Unseen]) -> Text:
+def _nothing_found(not_visible: list[NotVisible]) -> Text:
     """Return the headline of a report without findings, which is no all-clear if something that could be the cause cannot be seen."""
     nothing = "Nothing that would slow a queue down was found"
-    if not unseen:
+    if not not_visible:
         return Text(f"{nothing}.", style="bold green")
     return Text(f"{nothing} in what can be seen from here. What cannot be seen is below.", style="bold yellow")
 
@@ -217,7 +217,7 @@ def _are_figures(values: Iterable[str]) -> bool:
     )
 
 
-def _unseen(one: Unseen) -> Iterator[RenderableType]:
+def _unseen(one: NotVisible) -> Iterator[RenderableType]:
     yield Padding(Text(f"{one.what}: {one.why}." + (" To see it:" if one.remedy else "")), (0, 0, 0, 1), expand=False)
     if one.remedy:
         yield _statement(one.remedy)

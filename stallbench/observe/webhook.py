@@ -29,9 +29,9 @@ from pydantic import Field
 from stallbench import __version__
 from stallbench.errors import BadInputError
 from stallbench.observe.changes import find_changes
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.document import FoundProblem, Part, describe_finding
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding
 from stallbench.visible_text import is_visible, say
 
 TIME_LIMIT_S = 5.0
@@ -126,7 +126,7 @@ class Webhook:
             say(failure, to=sys.stderr)
 
     def report(self, observation: Observation) -> None:
-        """Post what changed since the look before. A look at which the server could not be read changes nothing."""
+        """Post what changed since the reading before. A reading at which the server could not be read changes nothing."""
         if observation.gone:
             return
         for change in find_changes(self._last, observation.findings):

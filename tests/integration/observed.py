@@ -1,4 +1,4 @@
-"""A look at a real server, as `stallbench observe` takes it, for its tests."""
+"""A reading at a real server, as `stallbench observe` takes it, for its tests."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stallbench.observe.address import ObservedServers
+from stallbench.observe.diagnostic import Finding, Section
 from stallbench.observe.innodb.observer import make_innodb_observer
-from stallbench.observe.innodb.queues import InnoDBQueuesSubject
+from stallbench.observe.innodb.queues import InnoDBQueuesDiagnostic
 from stallbench.observe.observer import Observation, Observer
-from stallbench.observe.postgres.load import LoadSubject
+from stallbench.observe.postgres.load import LoadDiagnostic
 from stallbench.observe.postgres.observer import make_postgres_observer
-from stallbench.observe.postgres.queues import QueuesSubject
-from stallbench.observe.subject import Finding, Section
+from stallbench.observe.postgres.queues import QueuesDiagnostic
 from stallbench.records.endpoint import Endpoint
 
 
@@ -26,9 +26,9 @@ def observer_of(
     records_load: bool = False,
     log: Path | None = None,
 ) -> Iterator[Observer]:
-    queues = QueuesSubject(tables)
+    queues = QueuesDiagnostic(tables)
     servers = ObservedServers(primary=endpoint, replicas=replicas or {})
-    observer = make_postgres_observer(servers, queues, log, LoadSubject(queues) if records_load else None)
+    observer = make_postgres_observer(servers, queues, log, LoadDiagnostic(queues) if records_load else None)
     try:
         yield observer
     finally:
@@ -37,7 +37,7 @@ def observer_of(
 
 @contextmanager
 def innodb_observer_of(endpoint: Endpoint, tables: tuple[str, ...] = ()) -> Iterator[Observer]:
-    observer = make_innodb_observer(ObservedServers(primary=endpoint, replicas={}), InnoDBQueuesSubject(tables))
+    observer = make_innodb_observer(ObservedServers(primary=endpoint, replicas={}), InnoDBQueuesDiagnostic(tables))
     try:
         yield observer
     finally:
@@ -46,7 +46,7 @@ def innodb_observer_of(endpoint: Endpoint, tables: tuple[str, ...] = ()) -> Iter
 
 def look_at(endpoint: Endpoint, replicas: Mapping[str, Endpoint] | None = None, tables: tuple[str, ...] = ()) -> Observation:
     with observer_of(endpoint, replicas, tables) as observer:
-        return observer.look()
+        return observer.read()
 
 
 def section_of(observation: Observation, title: str) -> Section:
@@ -65,4 +65,4 @@ def finding_about(observation: Observation, words: str) -> Finding:
 
 
 def cannot_see(observation: Observation) -> str:
-    return "\n".join(f"{one.what}: {one.why} {one.remedy}" for one in observation.unseen)
+    return "\n".join(f"{one.what}: {one.why} {one.remedy}" for one in observation.not_visible)

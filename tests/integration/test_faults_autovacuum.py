@@ -9,7 +9,7 @@ import pytest
 
 from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
-from stallbench.observe.subject import Finding
+from stallbench.observe.diagnostic import Finding
 from stallbench.queues.queue_client import opened_queue
 from tests.integration.faulty_run import FaultyRun, faulty_run
 from tests.integration.observed import look_at

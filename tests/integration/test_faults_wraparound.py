@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.errors import NotCarriedOutError
-from stallbench.observe.subject import Severity
+from stallbench.observe.diagnostic import Severity
 from stallbench.records.events import Event
 from tests.integration.faulty_run import faulty_run
 from tests.integration.observed import finding_about, look_at

@@ -16,11 +16,11 @@ from pydantic import SecretStr
 from stallbench.engines.postgres import connect
 from stallbench.errors import BadInputError
 from stallbench.observe.address import ObservedServers
-from stallbench.observe.postgres.load import LoadSubject
+from stallbench.observe.diagnostic import Severity
+from stallbench.observe.postgres.load import LoadDiagnostic
 from stallbench.observe.postgres.observer import make_postgres_observer
-from stallbench.observe.postgres.queues import QueuesSubject
+from stallbench.observe.postgres.queues import QueuesDiagnostic
 from stallbench.observe.postgres.session import APPLICATION
-from stallbench.observe.subject import Severity
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
@@ -96,8 +96,8 @@ def test_on_a_busy_server_it_names_everything_that_is_wrong(
     try:
         with observer_of(endpoint) as observer:
 
-            def look() -> Any:
-                observation = observer.look(reads_everything=True)
+            def read() -> Any:
+                observation = observer.read(reads_everything=True)
                 everything = "\n".join(
                     [one.sentence for one in observation.findings] + [text_of(one) for one in observation.sections]
                 )
@@ -113,7 +113,7 @@ def test_on_a_busy_server_it_names_everything_that_is_wrong(
                 names_blocker = any(one.statement == end_locker for one in observation.findings)
                 return observation if names_blocker and not missing else None
 
-            observation = wait_for(look, "a report that names everything")
+            observation = wait_for(read, "a report that names everything")
         prepared = finding_about(observation, "for'gotten")
         assert prepared.statement == "ROLLBACK PREPARED 'for''gotten';"
         assert held.name in prepared.where
@@ -208,8 +208,8 @@ def test_statements_are_read_although_an_upgrade_left_the_extension_at_an_old_ve
     with connect(que.direct, "test") as admin:
         admin.execute(f"CREATE EXTENSION pg_stat_statements VERSION '{version}'".encode())
     with observer_of(que.direct) as observer:
-        observer.look()
-        observation = observer.look(reads_everything=True)
+        observer.read()
+        observation = observer.read(reads_everything=True)
     assert section_of(observation, "Statements").rows
     assert "earlier: since the statistics were reset." in text_of(section_of(observation, "Statements"))
     assert f"still at version {version} ALTER EXTENSION pg_stat_statements UPDATE; in database" in cannot_see(observation)
@@ -220,7 +220,7 @@ def test_the_suggested_grants_let_a_user_with_an_unusual_name_read_an_unusual_ta
         admin.execute('CREATE SCHEMA "Work; now"; ALTER TABLE que_jobs SET SCHEMA "Work; now"')
     with role(que, '"on ""call"" – 2"') as quoted:
         endpoint = quoted.model_copy(update={"user": 'on "call" – 2'})
-        (refused,) = [one for one in look_at(endpoint).unseen if "may not read the table" in one.why]
+        (refused,) = [one for one in look_at(endpoint).not_visible if "may not read the table" in one.why]
         with connect(que.direct, "test") as admin:
             admin.execute(refused.remedy.encode())
         observation = look_at(endpoint)
@@ -233,7 +233,7 @@ def test_with_pg_monitor_and_select_everything_is_seen(que: TestDatabase) -> Non
         admin.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
     with role(que, "on_call", *grants) as endpoint:
         observation = look_at(endpoint)
-    assert not [one for one in observation.unseen if "replica" not in one.what]
+    assert not [one for one in observation.not_visible if "replica" not in one.what]
     assert "Que 0.x (public.que_jobs) | 3 |" in text_of(section_of(observation, "Queues"))
 
 
@@ -242,10 +242,10 @@ def test_a_replica_is_observed_too_and_says_what_only_the_primary_knows(que: Tes
     wait_for(lambda: has_come_to(replica), "the database on the replica")
     observation = look_at(replica)
     assert ", replica, " in observation.title
-    queues = QueuesSubject()
-    load = LoadSubject(queues)
+    queues = QueuesDiagnostic()
+    load = LoadDiagnostic(queues)
     with closing(make_postgres_observer(ObservedServers(primary=replica, replicas={}), queues, None, load)) as observer:
-        observer.look()
+        observer.read()
         with pytest.raises(BadInputError, match="this server is a replica, which does not count enqueued jobs"):
             load.require_queue()
     assert "observe the primary" in cannot_see(observation)
@@ -276,11 +276,11 @@ def test_a_locked_queue_table_delays_neither_the_look_nor_the_lock(que: TestData
 
 def test_a_server_that_goes_away_is_reported_and_found_again(que: TestDatabase) -> None:
     with observer_of(que.direct) as observer:
-        assert not observer.look().gone
+        assert not observer.read().gone
         with connect(que.direct, "test") as admin:
             admin.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{APPLICATION}'")
-        assert "terminating connection" in observer.look(reads_everything=True).gone
-        assert not observer.look(reads_everything=True).gone
+        assert "terminating connection" in observer.read(reads_everything=True).gone
+        assert not observer.read(reads_everything=True).gone
 
 
 def test_what_a_server_s_version_does_not_have_is_listed_and_the_rest_is_read(

@@ -8,7 +8,7 @@ import pytest
 
 from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
-from stallbench.observe.subject import Finding, Severity
+from stallbench.observe.diagnostic import Finding, Severity
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import finding_about, look_at, observer_of
 from tests.integration.observed_states import record_state
@@ -53,7 +53,7 @@ def test_a_table_whose_autovacuum_is_off_is_named_with_the_statement_that_lets_i
         admin.execute(f"DROP TABLE IF EXISTS que_jobs; {TABLE}; ALTER TABLE que_jobs SET (autovacuum_enabled = off)".encode())
         delete_many(admin, "que_jobs")
         with observer_of(vacuumed.direct, tables=("que_jobs",)) as observer:
-            observation = observer.look()
+            observation = observer.read()
         finding = finding_about(observation, "autovacuum is switched off for the table (autovacuum_enabled = off)")
         assert finding.severity is Severity.CRITICAL, "the table of a queue"
         assert finding.sentence.startswith("public.que_jobs has 12,000 dead rows beside 0 live rows")

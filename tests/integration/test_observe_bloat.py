@@ -35,7 +35,7 @@ def test_values_beside_the_table_and_indexes_stay_large_when_their_rows_are_gone
     monkeypatch.setattr("stallbench.observe.postgres.tables.LITTLE_BYTES", 2**18)
     with connect(database.direct, "fixture") as admin, observer_of(database.direct, tables=("que_jobs",)) as observer:
         admin.execute(TABLE)
-        whole = row_of_the_table(observer.look())
+        whole = row_of_the_table(observer.read())
         assert mb(whole["TOAST"]) > JOBS * VALUE_BYTES / 2**20
         assert "bloat" not in whole["TOAST"]
         assert "bloat" not in whole["indexes"]
@@ -46,7 +46,7 @@ def test_values_beside_the_table_and_indexes_stay_large_when_their_rows_are_gone
         def find_bloat() -> dict[str, str] | None:
             vacuum(database)
             admin.execute("ANALYZE que_jobs")
-            row = row_of_the_table(observer.look(reads_everything=True))
+            row = row_of_the_table(observer.read(reads_everything=True))
             return row if "bloat" in row["TOAST"] and "bloat" in row["indexes"] else None
 
         gone = wait_for(find_bloat, "a vacuum that removes them: another transaction may hold the horizon")
@@ -66,7 +66,7 @@ def test_rows_that_the_server_does_not_count_since_its_crash_are_no_bloat(
         def reset() -> str | None:
             vacuum(database)
             admin.execute("SELECT pg_stat_reset()")  # as a crash does
-            row = row_of_the_table(observer.look(reads_everything=True))
+            row = row_of_the_table(observer.read(reads_everything=True))
             return " ".join((row["bloat"], row["TOAST"], row["indexes"])) if row["live rows"] == "0" else None
 
         assert "about" not in wait_for(reset, "a reset that no later count of the inserted rows follows")
@@ -75,4 +75,4 @@ def test_rows_that_the_server_does_not_count_since_its_crash_are_no_bloat(
 def test_a_table_whose_values_are_all_short_has_no_column_for_longer_ones(database: TestDatabase) -> None:
     with connect(database.direct, "fixture") as admin, observer_of(database.direct, tables=("que_jobs",)) as observer:
         admin.execute("CREATE TABLE que_jobs (job_id bigserial PRIMARY KEY, args text); INSERT INTO que_jobs (args) VALUES ('x')")
-        assert "TOAST" not in row_of_the_table(observer.look())
+        assert "TOAST" not in row_of_the_table(observer.read())

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding
 from tests.integration.conftest import Connection, EmptyOn, TestDatabase
 from tests.integration.observed import look_at, section_of
 from tests.integration.observed_states import record_state

@@ -17,8 +17,8 @@ from pydantic import SecretStr
 
 from stallbench.engines import driver_of
 from stallbench.engines.postgres import connect
+from stallbench.observe.diagnostic import Severity
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Severity
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection
 from tests.integration.engines import PrivateServers
@@ -206,7 +206,7 @@ def test_on_mariadb_idle_sessions_that_take_every_connection_are_named_and_can_b
         assert "one more is kept for a user with CONNECTION ADMIN" in ended.stderr
         assert "ss -tnp state established" in ended.stderr
         with innodb_observer_of(small_mariadb) as observer:
-            observation = observer.look()
+            observation = observer.read()
         record_state(
             "mariadb: every connection that ordinary users may have is one of one user, all but one idle",
             "the application's pool is too large; its idle sessions can be ended, the one in a transaction not",

@@ -10,8 +10,8 @@ from threading import Event, Thread
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.observe.diagnostic import Finding, Severity
 from stallbench.observe.observer import Observation, Observer
-from stallbench.observe.subject import Finding, Severity
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
@@ -110,7 +110,7 @@ def offered(observation: Observation) -> list[str]:
 
 def look_until(observer: Observer, says: Callable[[Observation], Finding | None], what: str) -> tuple[Observation, Finding]:
     def find() -> tuple[Observation, Finding] | None:
-        observation = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
         finding = says(observation)
         return (observation, finding) if finding else None
 
@@ -129,7 +129,7 @@ def test_behind_a_replica_s_feedback_no_vacuum_is_offered_and_the_query_finds_th
         reader.execute(statement.encode())
     let_rows_die(que)
     with observer_of(primary_of(que)) as observer:
-        observer.look()
+        observer.read()
         assert que.kept_dead_rows("que_jobs") == DEAD
         observation, finding = look_until(observer, named("replica-1 holds the horizon"), "what the vacuum left")
     assert "Replica replica-1 holds the horizon" in finding.sentence
@@ -158,7 +158,7 @@ def test_with_the_replica_s_address_the_session_on_it_is_named_and_its_statement
         reader.execute(statement.encode())
     let_rows_die(que)
     with observer_of(primary_of(que), {"replica-1": replica_of(que)}) as observer:
-        observer.look()
+        observer.read()
         assert que.kept_dead_rows("que_jobs") == DEAD
         observation, finding = look_until(observer, named("could not remove"), "what the vacuum left")
     record_state("the same, with the replica's address", "the session on the replica", observation)
@@ -186,7 +186,7 @@ def test_a_session_is_named_however_young_if_a_vacuum_could_not_remove_what_died
         role(database, "on_call", *(["GRANT pg_monitor TO on_call"] if is_monitor else [])) as endpoint,
         observer_of(endpoint) as observer,
     ):
-        observer.look()
+        observer.read()
         assert que.kept_dead_rows("que_jobs") == DEAD
         observation, finding = look_until(observer, named("could not remove"), "what the vacuum left")
     assert finding.statement == f"SELECT pg_terminate_backend({holder.info.backend_pid});"
@@ -233,8 +233,8 @@ def test_a_transaction_that_began_after_the_rows_died_is_innocent_and_a_vacuum_i
 ) -> None:
     let_rows_die(que)
     with observer_of(primary_of(que)) as observer:
-        observer.look()
-        que.primary.execute("SELECT pg_current_xact_id()")  # the first look was before it
+        observer.read()
+        que.primary.execute("SELECT pg_current_xact_id()")  # the first reading was before it
         late = open_connection(primary_of(que), "late")
         for statement in SNAPSHOT:
             late.execute(statement.encode())
@@ -264,13 +264,13 @@ def test_whether_a_vacuum_helps_is_unknown_if_a_transaction_began_before_the_fir
         early.execute(statement.encode())
     let_rows_die(que)
     with observer_of(primary_of(que)) as observer:
-        observer.look()
-        observation = observer.look(reads_everything=True)
+        observer.read()
+        observation = observer.read(reads_everything=True)
     finding = finding_about(observation, "que_jobs has 12,000 dead rows")
     assert "Whether a vacuum would remove them now is not known." in finding.sentence
     assert f"session {early.info.backend_pid} " not in finding.sentence, "it is a few seconds old"
     assert offered(observation) == []
-    record_state("a young transaction, and dead rows of which no vacuum is known", "not known from one look", observation)
+    record_state("a young transaction, and dead rows of which no vacuum is known", "not known from one reading", observation)
 
 
 def test_dead_rows_that_cost_the_claim_nothing_are_no_finding(que: HeldDatabase) -> None:
@@ -281,11 +281,11 @@ def test_dead_rows_that_cost_the_claim_nothing_are_no_finding(que: HeldDatabase)
         queue.enqueue([NewJob(payload="{}")] * 20)
         wait_for(lambda: count_dead(que) >= DEAD, "the count of dead rows")
         with observer_of(primary_of(que)) as observer:
-            observer.look()
+            observer.read()
             for _ in range(5):
                 (claim,) = queue.claim()
                 queue.complete(claim)
-            observation = observer.look(reads_everything=True)
+            observation = observer.read(reads_everything=True)
     assert [row for row in section_of(observation, "Statements").rows if row[0].startswith("claim: ")]
     others = [one for one in observation.findings if (one.subject, one.about) != ("autovacuum", "server")]
     assert not [one for one in others if "que_jobs" in one.sentence]
@@ -298,16 +298,16 @@ def test_dead_rows_that_each_claim_reads_past_are_a_finding_and_the_vacuum_that_
     claim = b"SELECT id FROM plain_jobs ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
     let_rows_die(que, "plain_jobs")
     with observer_of(primary_of(que), tables=("public.plain_jobs",)) as observer:
-        observer.look()
+        observer.read()
         que.primary.execute("SELECT pg_current_xact_id()")
 
-        def look() -> Observation:
+        def read() -> Observation:
             for _ in range(5):
                 que.primary.execute(claim)
-            return observer.look(reads_everything=True)
+            return observer.read(reads_everything=True)
 
         def find() -> tuple[Observation, Finding] | None:
-            seen = look()
+            seen = read()
             finding = next((one for one in seen.findings if one.statement == "VACUUM public.plain_jobs;"), None)
             return (seen, finding) if finding else None
 
@@ -317,7 +317,7 @@ def test_dead_rows_that_each_claim_reads_past_are_a_finding_and_the_vacuum_that_
         record_state("dead rows that every claim reads past, and nothing that keeps them", "VACUUM", observation)
         que.primary.execute(finding.statement.encode())
         assert que.kept_dead_rows("plain_jobs") == 0
-        wait_for(lambda: not [one for one in look().findings if "plain_jobs" in one.sentence], "a report without it")
+        wait_for(lambda: not [one for one in read().findings if "plain_jobs" in one.sentence], "a report without it")
     que.primary.execute("DROP TABLE plain_jobs")
 
 
@@ -333,19 +333,19 @@ def test_what_a_vacuum_left_is_not_confused_with_what_died_after_it(que: HeldDat
     log.touch()
     with observer_of(primary_of(que)) as observer, observer_of(primary_of(que), log=log) as with_log:
         for one in (observer, with_log):
-            assert left_of(one.look()) == ""
+            assert left_of(one.read()) == ""
         que.wait_until_vacuum_removes("que_jobs")
         vacuums = "SELECT pg_stat_get_vacuum_count('que_jobs'::regclass)"
         (count,) = que.primary.execute(vacuums).fetchone() or (0,)
         que.primary.execute("INSERT INTO que_jobs (job_class) SELECT 'job' FROM generate_series(1, 1430)")
         que.primary.execute("DELETE FROM que_jobs")
         wait_for(lambda: count_dead(que) >= 1430, "the count of dead rows")
-        observation = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
         expected = {"at most 1,433"} if count == 1 else {"", "at most 1,433"}
         assert left_of(observation) in expected
         record_state("1,433 rows that died after a vacuum that left none", "it left at most these", observation)
         log.write_text(LOG.format(table=f"{que.name}.public.que_jobs"))
-        assert left_of(with_log.look(reads_everything=True)) in {"", "at most 1,433"}, "the last vacuum was not autovacuum's"
+        assert left_of(with_log.read(reads_everything=True)) in {"", "at most 1,433"}, "the last vacuum was not autovacuum's"
 
 
 def test_no_vacuum_is_known_to_have_left_what_is_dead_at_the_first_look(que: HeldDatabase) -> None:
@@ -353,7 +353,7 @@ def test_no_vacuum_is_known_to_have_left_what_is_dead_at_the_first_look(que: Hel
     que.wait_until_vacuum_removes("que_jobs")
     let_rows_die(que)
     with observer_of(primary_of(que)) as observer:
-        observation = observer.look()
+        observation = observer.read()
     assert left_of(observation) == ""
     assert "could not remove" not in str(observation.findings)
 
@@ -412,13 +412,13 @@ def test_the_first_look_offers_to_end_a_holder_in_another_database_that_is_not_y
         def find() -> tuple[Observation, Finding] | None:
             """A replica's feedback, which is a moment older, may be named in its place."""
             with observer_of(primary_of(que)) as observer:
-                observation = observer.look()
+                observation = observer.read()
             found = [one for one in observation.findings if one.statement == f"SELECT pg_terminate_backend({pid});"]
             return (observation, found[0]) if found else None
 
-        observation, finding = wait_for(find, "the holder in a first look")
+        observation, finding = wait_for(find, "the holder in a first reading")
         record_state(
-            "four workers whose snapshots overlap, a session of another database in a transaction that has written, and one look",
+            "four workers whose snapshots overlap, a session of another database in a transaction that has written, and one reading",
             "that session: VACUUM removes nothing before its end",
             observation,
         )
@@ -440,7 +440,7 @@ def test_the_first_look_names_no_session_of_another_database_that_has_not_writte
         que.wait_until_vacuum_removes("que_jobs")
         let_rows_die(que)
         with observer_of(primary_of(que)) as observer:
-            observation = observer.look()
+            observation = observer.read()
         assert not [one for one in observation.findings if str(other.info.backend_pid) in one.sentence]
         finding = finding_about(observation, "que_jobs has 12,0")
         assert "oldest holder" not in finding.sentence
@@ -462,7 +462,7 @@ def test_a_delayed_cleanup_is_named_with_the_setting_that_ends_it(que: HeldDatab
         wait_for(lambda: que.primary.execute(setting).fetchone() == ("1000000",), "the setting")
         let_rows_die(que)
         with observer_of(primary_of(que)) as observer:
-            observer.look()
+            observer.read()
             assert que.kept_dead_rows("que_jobs") == DEAD
             observation, finding = look_until(observer, named("vacuum_defer_cleanup_age is 1,000,000"), "the setting")
         record_state("vacuum_defer_cleanup_age = 1000000", "the setting; VACUUM removes nothing", observation)
@@ -474,7 +474,7 @@ def test_a_delayed_cleanup_is_named_with_the_setting_that_ends_it(que: HeldDatab
         wait_for(lambda: que.primary.execute(setting).fetchone() == ("0",), "the end of the setting")
         que.wait_until_vacuum_removes("que_jobs")
         with observer_of(primary_of(que)) as observer:
-            assert "vacuum_defer_cleanup_age" not in str(observer.look().findings)
+            assert "vacuum_defer_cleanup_age" not in str(observer.read().findings)
     finally:
         que.primary.execute("ALTER SYSTEM RESET vacuum_defer_cleanup_age")
         que.primary.execute("SELECT pg_reload_conf()")

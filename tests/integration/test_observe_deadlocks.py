@@ -89,11 +89,11 @@ def deadlock_on_innodb(endpoint: Endpoint) -> None:
 
 def test_innodb_s_new_deadlock_is_counted_and_its_statements_are_shown(innodb: Endpoint) -> None:
     with innodb_observer_of(innodb) as observer:
-        before = observer.look()
+        before = observer.read()
         assert not [one for one in before.findings if one.about == "deadlocks"]
         deadlock_on_innodb(innodb)
-        observation = observer.look(reads_everything=True)
-        later = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
+        later = observer.read(reads_everything=True)
     finding = finding_about(observation, "The server broke 1 deadlock in the last ")
     assert "UPDATE jobs SET attempts = ? WHERE id = ? / UPDATE jobs SET attempts = ? WHERE id = ?" in finding.sentence
     assert not [one for one in later.findings if one.about == "deadlocks"], "it is new only once"
@@ -123,10 +123,10 @@ def test_a_deadlock_whose_victim_completed_the_cycle_of_waits_is_counted(innodb:
 
 def test_without_process_a_deadlock_hides_nothing_but_its_listing(innodb: Endpoint) -> None:
     with user_without_process(innodb) as few, innodb_observer_of(few) as observer:
-        observer.look()
+        observer.read()
         deadlock_on_innodb(innodb)
-        observation = observer.look(reads_everything=True)
-        later = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
+        later = observer.read(reads_everything=True)
     for one in (observation, later):
         assert "No session waits for a row lock." in text_of(section_of(one, BLOCKED))
     hidden = cannot_see(observation)
@@ -150,7 +150,7 @@ def test_without_process_it_does_not_say_that_nobody_waits(innodb: Endpoint) -> 
                 observation = wait_for(
                     lambda: (
                         one
-                        if "who blocks 1 waiting session: " in cannot_see(one := observer.look(reads_everything=True))
+                        if "who blocks 1 waiting session: " in cannot_see(one := observer.read(reads_everything=True))
                         else None
                     ),
                     "the session that waits",
@@ -166,7 +166,7 @@ def test_postgres_s_new_deadlock_is_counted(database: TestDatabase, open_connect
         admin.execute("CREATE TABLE jobs (id int PRIMARY KEY, attempts int)")
         admin.execute("INSERT INTO jobs VALUES (1, 0), (2, 0)")
     with observer_of(database.direct) as observer:
-        before = observer.look()
+        before = observer.read()
         assert not [one for one in before.findings if one.about == "deadlocks"]
         assert "0 deadlocks" in text_of(section_of(before, BLOCKED))
         sessions = [open_connection(database.direct, f"worker-{number}") for number in (1, 2)]
@@ -175,11 +175,11 @@ def test_postgres_s_new_deadlock_is_counted(database: TestDatabase, open_connect
             session.close()  # a session reports what it counted at its end at the latest
 
         def find() -> Observation | None:
-            observation = observer.look(reads_everything=True)
+            observation = observer.read(reads_everything=True)
             return observation if any(one.about == "deadlocks" for one in observation.findings) else None
 
         observation = wait_for(find, "the deadlock")
         finding = finding_about(observation, "The server broke 1 deadlock in the last ")
         assert "was rolled back" in finding.because
         assert "1 deadlock " in text_of(section_of(observation, BLOCKED))
-        assert not [one for one in observer.look(reads_everything=True).findings if one.about == "deadlocks"]
+        assert not [one for one in observer.read(reads_everything=True).findings if one.about == "deadlocks"]

@@ -75,7 +75,7 @@ def test_a_counted_statement_in_another_database_s_encoding_leaves_the_figures_r
             statements.rows
         )
         assert "cannot show: invalid byte sequence" in cannot_see(observation)
-        (remedy,) = [one.remedy for one in observation.unseen if one.what.startswith("texts of statements")]
+        (remedy,) = [one.remedy for one in observation.not_visible if one.what.startswith("texts of statements")]
         assert remedy.endswith(f"what was counted in database {elsewhere.database}")
         with connect(database.direct, "admin") as admin:
             admin.execute(remedy.split(";")[0].encode())

@@ -14,7 +14,7 @@ from stallbench.base.section import SettingValue
 from stallbench.engines import driver_of
 from stallbench.observe.address import read_addresses
 from stallbench.observe.innodb.observer import make_innodb_observer
-from stallbench.observe.innodb.queues import InnoDBQueuesSubject
+from stallbench.observe.innodb.queues import InnoDBQueuesDiagnostic
 from stallbench.observe.innodb.session import InnoDBSession
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
@@ -34,12 +34,12 @@ class ObservedServer:
     endpoint: Endpoint
     files: Mapping[str, str]
 
-    def look(self, parameters: str, user: str = "root") -> Observation:
+    def read(self, parameters: str, user: str = "root") -> Observation:
         """Look once at ``mariadb://USER@HOST:PORT/DATABASE?PARAMETERS``, in a session that is encrypted."""
         endpoint, query = self.endpoint, parameters.format(**self.files)
         address = f"mariadb://{user}@{endpoint.host}:{endpoint.port}/{endpoint.database}?{query}"
-        with closing(make_innodb_observer(read_addresses([address]), InnoDBQueuesSubject(()))) as observer:
-            observation = observer.look()
+        with closing(make_innodb_observer(read_addresses([address]), InnoDBQueuesDiagnostic(()))) as observer:
+            observation = observer.read()
             if not observation.gone:
                 session = observer.sessions["primary"]
                 assert isinstance(session, InnoDBSession)
@@ -99,26 +99,26 @@ def server(own_server: ObservedServer, monkeypatch: pytest.MonkeyPatch) -> Obser
     ],
 )
 def test_a_certificate_that_fits_is_accepted(server: ObservedServer, parameters: str) -> None:
-    observation = server.look(parameters)
+    observation = server.read(parameters)
     assert not observation.gone
     assert "MariaDB" in observation.title
 
 
 @pytest.mark.parametrize("parameters", ["ssl_ca={other_ca}", "ssl_verify_cert=true", "ssl_ca={server}"])
 def test_a_certificate_of_another_authority_is_refused(server: ObservedServer, parameters: str) -> None:
-    gone = server.look(parameters).gone
+    gone = server.read(parameters).gone
     assert "certificate verify failed" in gone
     assert "ssl_ca must name the certificate of the authority that signed the server's" in gone
 
 
 def test_a_server_that_wants_encryption_refuses_a_session_without(server: ObservedServer) -> None:
-    assert server.look("ssl-mode=disabled").gone
+    assert server.read("ssl-mode=disabled").gone
 
 
 def test_a_user_with_a_certificate_of_its_own(server: ObservedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
-    assert "Access denied" in server.look("ssl_ca={ca}", WATCHER).gone
-    assert not server.look("ssl_ca={ca}&ssl_cert={client}&ssl_key={client_key}", WATCHER).gone
+    assert "Access denied" in server.read("ssl_ca={ca}", WATCHER).gone
+    assert not server.read("ssl_ca={ca}&ssl_cert={client}&ssl_key={client_key}", WATCHER).gone
 
 
 def test_a_certificate_for_another_host_is_refused_only_if_the_name_is_checked(
@@ -126,8 +126,8 @@ def test_a_certificate_for_another_host_is_refused_only_if_the_name_is_checked(
 ) -> None:
     stranger = start_encrypted(servers_here, files, "stranger")
     monkeypatch.setenv(PASSWORD_VARIABLE, stranger.endpoint.password.get_secret_value())
-    assert not stranger.look("ssl_ca={ca}").gone
-    gone = stranger.look("ssl_ca={ca}&ssl_verify_identity=true").gone
+    assert not stranger.read("ssl_ca={ca}").gone
+    gone = stranger.read("ssl_ca={ca}&ssl_verify_identity=true").gone
     assert "certificate verify failed" in gone
     assert "not valid for '127.0.0.1'" in gone
     assert "ssl_verify_identity checks that the certificate is for the host in the address" in gone
@@ -139,4 +139,4 @@ def test_a_server_without_a_certificate_is_not_observed_if_encryption_is_demande
     plain = ObservedServer(start(servers_here, {}), files)
     monkeypatch.setenv(PASSWORD_VARIABLE, plain.endpoint.password.get_secret_value())
     for parameters in ("ssl-mode=required", "ssl_ca={ca}"):
-        assert "SSL" in plain.look(parameters).gone
+        assert "SSL" in plain.read(parameters).gone

@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 
 from stallbench.engines.postgres import connect
 from stallbench.observe.document import ReadingDocument
-from stallbench.observe.mcp_server import QUESTIONS
+from stallbench.observe.mcp_server import TOOLS
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from tests.integration.conftest import Connection, TestDatabase
 from tests.webhook_receiver import webhook_receiver
@@ -55,7 +55,7 @@ def test_a_program_asks_by_the_protocol(database: TestDatabase, open_connection:
     async def ask() -> None:
         async with Client(server) as client:
             tools = (await client.list_tools()).tools
-            assert [tool.name for tool in tools] == [each.name for each in QUESTIONS]
+            assert [tool.name for tool in tools] == [each.name for each in TOOLS]
             for tool in tools:
                 assert tool.annotations is not None
                 assert tool.annotations.read_only_hint

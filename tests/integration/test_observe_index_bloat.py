@@ -54,7 +54,7 @@ def bloated(database: TestDatabase) -> Endpoint:
 def look_until_found(endpoint: Endpoint, words: str) -> Observation:
     def find() -> Observation | None:
         with observer_of(endpoint, tables=("que_jobs",)) as observer:
-            observation = observer.look()
+            observation = observer.read()
         return observation if any(words in one.sentence for one in observation.findings) else None
 
     return wait_for(find, f"a finding about {words}")
@@ -77,7 +77,7 @@ def test_a_mostly_empty_index_is_rebuilt_by_the_statement_that_is_named(bloated:
         assert after is not None
         assert after[0] < before[0] / 100
     with observer_of(bloated, tables=("que_jobs",)) as observer:
-        assert "The index public.que_jobs_by_class" not in str(observer.look().findings)
+        assert "The index public.que_jobs_by_class" not in str(observer.read().findings)
 
 
 def test_no_rebuilding_is_suggested_that_would_wait_for_a_transaction(
@@ -99,7 +99,7 @@ def test_a_long_pending_list_is_named_with_the_statement_that_empties_it(databas
         admin.execute(WITH_GIN)
         admin.execute(ENQUEUE)
         with observer_of(database.direct, tables=("que_jobs",)) as observer:
-            observation = observer.look()
+            observation = observer.read()
             finding = finding_about(observation, "wait in a list of")
             assert finding.sentence.startswith("20,000 new rows of public.que_jobs wait in a list of 2.0 MB")
             record_state(
@@ -108,12 +108,12 @@ def test_a_long_pending_list_is_named_with_the_statement_that_empties_it(databas
                 observation,
             )
             admin.execute(finding.statement.encode())
-            assert "wait in a list of" not in str(observer.look(reads_everything=True).findings)
+            assert "wait in a list of" not in str(observer.read(reads_everything=True).findings)
             admin.execute(ENQUEUE)
             admin.execute(finding.other_ways[0].statement.encode())
             admin.execute(finding.statement.encode())
             admin.execute(ENQUEUE)
-            assert "wait in a list of" not in str(observer.look(reads_everything=True).findings), "none is kept any more"
+            assert "wait in a list of" not in str(observer.read(reads_everything=True).findings), "none is kept any more"
 
 
 def test_without_the_extension_it_says_so_if_the_index_is_searched(database: TestDatabase) -> None:
@@ -121,12 +121,12 @@ def test_without_the_extension_it_says_so_if_the_index_is_searched(database: Tes
         admin.execute(WITH_GIN)
         admin.execute(ENQUEUE)
         with observer_of(database.direct, tables=("que_jobs",)) as observer:
-            assert "GIN" not in cannot_see(observer.look()), "nothing searches it"
+            assert "GIN" not in cannot_see(observer.read()), "nothing searches it"
             admin.execute("SET enable_seqscan = off")
             admin.execute("SELECT count(*) FROM que_jobs WHERE tags @> ARRAY[md5('1')]")
 
             def find() -> str | None:
-                said = cannot_see(observer.look(reads_everything=True))
+                said = cannot_see(observer.read(reads_everything=True))
                 return said if "GIN index public.que_jobs_by_tag" in said else None
 
             assert "CREATE EXTENSION pgstattuple;" in wait_for(find, "the count of searches")
@@ -142,7 +142,7 @@ def test_no_function_of_another_user_is_executed(database: TestDatabase) -> None
             admin.execute(WITH_GIN)
             admin.execute(ENQUEUE)
             with observer_of(database.direct, tables=("que_jobs",)) as observer:
-                observation = observer.look()
+                observation = observer.read()
         assert "wait in a list of" not in str(observation.findings)
         with connect(database.direct, "fixture") as admin:
             admin.execute("DROP SCHEMA inspection CASCADE")

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from stallbench.engines.postgres import connect
-from stallbench.observe.subject import Finding
+from stallbench.observe.diagnostic import Finding
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import look_at, section_of

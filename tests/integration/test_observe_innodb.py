@@ -63,7 +63,7 @@ def connected(endpoint: Endpoint) -> Iterator[Any]:
 
 def look_at(endpoint: Endpoint) -> Observation:
     with innodb_observer_of(endpoint) as observer:
-        observation = observer.look()
+        observation = observer.read()
         assert not observation.gone
         return observation
 
@@ -152,9 +152,9 @@ def test_tables_that_the_user_names_are_counted_one_by_one_and_in_their_own_data
     )
     try:
         with innodb_observer_of(server, ("jobs", f"{server.database}.jobs", "own_jobs", f"`{other}`.jobs")) as observer:
-            observer.look()
+            observer.read()
             execute(server, "INSERT INTO own_jobs VALUES (2)")
-            rows = section_of(observer.look(reads_everything=True), "Queues").rows
+            rows = section_of(observer.read(reads_everything=True), "Queues").rows
     finally:
         execute(server, f"DROP DATABASE `{other}`")
     assert [(row[0], row[1]) for row in rows] == [
@@ -171,7 +171,7 @@ def test_tables_that_the_user_names_are_counted_one_by_one_and_in_their_own_data
 @pytest.mark.parametrize("name", ["no_such_table", "no_such_database.jobs", "a;b", "jobs`", "a.b.c", ""])
 def test_a_table_that_cannot_be_found_is_no_other_table(server: Endpoint, name: str) -> None:
     with innodb_observer_of(server, (name,)) as observer:
-        observation = observer.look()
+        observation = observer.read()
     assert f"table {name}: this user sees no such table give it as TABLE, or DATABASE.TABLE" in cannot_see(observation)
     assert not section_of(observation, "Queues").rows
 
@@ -194,10 +194,10 @@ def test_a_library_s_own_tables_are_recognised_and_counted(empty_on: EmptyOn, na
 
 def test_the_times_of_the_claim_statement_are_those_since_the_last_look(server: Endpoint) -> None:
     with innodb_observer_of(server) as observer:
-        observer.look()
+        observer.read()
         claim = "SELECT * FROM jobs WHERE queue = 'default' AND reserved_at <= 1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED"
         execute(server, claim, claim, claim)
-        observation = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
     rows = section_of(observation, "Statements").rows
     assert any(row[0].startswith("claim: ") and row[2].endswith("ms") for row in rows)
 
@@ -206,7 +206,7 @@ def test_the_observation_s_own_queries_are_not_listed_among_the_statements(serve
     look_at(server)  # an earlier observation, whose queries are counted, too
     with innodb_observer_of(server) as observer:
         for _ in range(3):
-            section = section_of(observer.look(reads_everything=True), "Statements")
+            section = section_of(observer.read(reads_everything=True), "Statements")
         text = text_of(section)
         own = [
             row
@@ -258,13 +258,13 @@ def test_its_session_cannot_write(server: Endpoint) -> None:
 
 def test_a_server_that_goes_away_is_reported_and_found_again(server: Endpoint) -> None:
     with innodb_observer_of(server) as observer:
-        assert not observer.look().gone
+        assert not observer.read().gone
         session = observer.sessions["primary"]
         assert isinstance(session, InnoDBSession)
         ((thread,),) = session.fetch("SELECT connection_id()")
         execute(server, f"KILL {thread}")
-        assert observer.look(reads_everything=True).gone
-        assert not observer.look(reads_everything=True).gone
+        assert observer.read(reads_everything=True).gone
+        assert not observer.read(reads_everything=True).gone
 
 
 def test_a_replica_shows_its_delay_and_why_it_does_not_follow(tmp_path: Path) -> None:
@@ -272,11 +272,11 @@ def test_a_replica_shows_its_delay_and_why_it_does_not_follow(tmp_path: Path) ->
         endpoint = started.cluster.server("replica-1").direct
         with innodb_observer_of(endpoint) as observer:
 
-            def look() -> Observation:
-                return observer.look(reads_everything=True)
+            def read() -> Observation:
+                return observer.read(reads_everything=True)
 
             followed = wait_for(
-                lambda: one if not (one := look()).findings and "receiving Yes" in replication_of(one) else None,
+                lambda: one if not (one := read()).findings and "receiving Yes" in replication_of(one) else None,
                 "a replica that follows",
             )
             assert ", read-only, " in followed.title
@@ -287,7 +287,7 @@ def test_a_replica_shows_its_delay_and_why_it_does_not_follow(tmp_path: Path) ->
             wait_for(lambda: table_exists(endpoint, "numbers"), "the table on the replica")
             execute(endpoint, "SET SESSION sql_log_bin = 0", "INSERT INTO numbers VALUES (1)")
             execute(primary, "INSERT INTO numbers VALUES (1)")
-            stopped = wait_for(lambda: one if "applying No" in replication_of(one := look()) else None, "the end of replication")
+            stopped = wait_for(lambda: one if "applying No" in replication_of(one := read()) else None, "the end of replication")
     finding = finding_about(stopped, "This replica: receiving Yes, applying No, behind by ?.")
     assert "Duplicate entry '1'" in finding.sentence
 

@@ -13,8 +13,8 @@ from typing import Any
 import pymysql
 import pytest
 
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn
 from tests.integration.observed import cannot_see, section_of, text_of
@@ -87,12 +87,12 @@ class Sessions:
     def find(self, *words: str) -> tuple[Observation, Finding]:
         """Look until a finding has all of these words."""
 
-        def look() -> tuple[Observation, Finding] | None:
+        def read() -> tuple[Observation, Finding] | None:
             observation = look_at(self.endpoint)
             found = [one for one in observation.findings if all(each in one.sentence for each in words)]
             return (observation, found[0]) if found else None
 
-        return wait_for(look, f"a finding with the words {words}")
+        return wait_for(read, f"a finding with the words {words}")
 
     def _end(self, session: Session) -> None:
         with suppress(pymysql.Error):
@@ -198,12 +198,12 @@ def test_workers_that_wait_for_one_row_are_behind_its_holder_and_not_to_be_ended
 def test_transactions_without_a_read_view_are_no_holders(sessions: Sessions) -> None:
     writer = sessions.open("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION", CLAIM.format(1))
 
-    def look() -> Observation | None:
+    def read() -> Observation | None:
         observation = look_at(sessions.endpoint)
         sentences = text_of(section_of(observation, "Who holds purge back"))
         return observation if "1 transaction that is older than a second has no read view" in sentences else None
 
-    observation = wait_for(look, "the transaction")
+    observation = wait_for(read, "the transaction")
     record_state(
         f"{sessions.endpoint.engine}: a transaction has changed a row, and has no read view", "it holds nothing back", observation
     )

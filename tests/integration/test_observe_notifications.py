@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding
 from tests.integration.conftest import EmptyOn
 from tests.integration.observed import look_at, observer_of, section_of, text_of
 from tests.integration.observed_states import record_state
@@ -70,13 +70,13 @@ def test_of_several_the_one_that_was_seen_to_listen_is_named(sessions: Sessions)
     listener = sessions.open("worker", "LISTEN jobs")
     sessions.open("report", "BEGIN", "SELECT 1")
     with observer_of(sessions.endpoint) as observer:
-        observer.look()
+        observer.read()
         listener.execute("BEGIN")
         listener.execute("SELECT 1")
         sessions.admin.execute(NOTIFY)
 
         def find() -> str | None:
-            found = [one for one in observer.look(reads_everything=True).findings if QUEUE in one.sentence]
+            found = [one for one in observer.read(reads_everything=True).findings if QUEUE in one.sentence]
             return found[0].statement if found else None
 
         assert wait_for(find, "a finding about the queue") == f"SELECT pg_terminate_backend({pid_of(listener)});"
@@ -102,7 +102,7 @@ def test_a_worker_whose_client_does_not_read_an_answer_is_no_listener(sessions: 
     with observer_of(sessions.endpoint) as observer:
 
         def find() -> tuple[Observation, Finding] | None:
-            observation = observer.look(reads_everything=True)
+            observation = observer.read(reads_everything=True)
             found = [one for one in observation.findings if "for its client to read" in one.sentence]
             return (observation, found[0]) if found else None
 
@@ -121,11 +121,11 @@ def test_a_worker_whose_client_does_not_read_an_answer_is_no_listener(sessions: 
 def test_a_session_that_listens_and_whose_client_does_not_read_is_a_listener(sessions: Sessions) -> None:
     listener = sessions.open("worker", "LISTEN jobs")
     with observer_of(sessions.endpoint) as observer:
-        observer.look()
+        observer.read()
 
         def find() -> Finding | None:
             sessions.admin.execute(NOTIFY)
-            found = [one for one in observer.look(reads_everything=True).findings if "for its client to read" in one.sentence]
+            found = [one for one in observer.read(reads_everything=True).findings if "for its client to read" in one.sentence]
             return found[0] if found else None
 
         finding = wait_for(find, "a listener that does not read")

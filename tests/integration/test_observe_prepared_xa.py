@@ -54,7 +54,7 @@ def prepared_on(endpoint: Endpoint) -> list[Any]:
 
 def look_at(endpoint: Endpoint) -> Observation:
     with innodb_observer_of(endpoint) as observer:
-        return observer.look()
+        return observer.read()
 
 
 def wait_for_finding(endpoint: Endpoint, words: str) -> Observation:

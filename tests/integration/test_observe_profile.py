@@ -19,9 +19,9 @@ from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.command import observe_continuously
 from stallbench.observe.options import ObserveOptions
-from stallbench.observe.postgres.load import LoadSubject
+from stallbench.observe.postgres.load import LoadDiagnostic
 from stallbench.observe.postgres.observer import make_postgres_observer
-from stallbench.observe.postgres.queues import QueuesSubject
+from stallbench.observe.postgres.queues import QueuesDiagnostic
 from stallbench.processes.exposure import Exposure
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
@@ -195,13 +195,13 @@ def test_a_recorded_load_is_repeated_on_a_server_of_the_bench(busy: Endpoint, tm
 def test_a_user_who_may_not_see_the_statements_of_others_counts_the_running_jobs(busy: Endpoint) -> None:
     with connect(busy, "fixture") as admin:
         admin.execute("CREATE ROLE acme_reader LOGIN PASSWORD 'secret'; GRANT SELECT ON que_jobs TO acme_reader")
-    queues = QueuesSubject()
-    subject = LoadSubject(queues)
+    queues = QueuesDiagnostic()
+    subject = LoadDiagnostic(queues)
     reader = busy.model_copy(update={"user": "acme_reader"})
     observer = make_postgres_observer(ObservedServers(primary=reader, replicas={}), queues, None, subject)
     try:
         for _ in range(6):
-            observer.look(reads_everything=True)
+            observer.read(reads_everything=True)
             time.sleep(0.3)
     finally:
         observer.close()
@@ -223,8 +223,8 @@ def river(empty_on: EmptyOn) -> Endpoint:
 
 
 def test_a_library_s_own_times_and_kinds_are_read_as_figures(river: Endpoint, tmp_path: Path) -> None:
-    queues = QueuesSubject()
-    subject = LoadSubject(queues)
+    queues = QueuesDiagnostic()
+    subject = LoadDiagnostic(queues)
     observer = make_postgres_observer(ObservedServers(primary=river, replicas={}), queues, None, subject)
     secret = "the-secret-of-acme"
     try:
@@ -238,7 +238,7 @@ def test_a_library_s_own_times_and_kinds_are_read_as_figures(river: Endpoint, tm
                 )
                 application.execute("INSERT INTO river_job (state, kind, attempted_at) VALUES ('running', 'acme.Usual', now())")
                 application.execute("SELECT pg_stat_force_next_flush()") if application.info.server_version >= 150_000 else None
-                observer.look(reads_everything=True)
+                observer.read(reads_everything=True)
                 time.sleep(1)
     finally:
         observer.close()

@@ -13,7 +13,7 @@ from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING, count_jobs
 from stallbench.observe.postgres.load import sample_jobs
 from stallbench.observe.postgres.observer import make_postgres_observer
-from stallbench.observe.postgres.queues import QueuesSubject
+from stallbench.observe.postgres.queues import QueuesDiagnostic
 from stallbench.observe.postgres.recognition import find_queue_tables
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.queues import find_queue
@@ -142,12 +142,12 @@ def test_claims_that_read_the_whole_table_are_found_without_pg_stat_statements(r
     fill(river, "ANALYZE own_jobs")
     counted = "SELECT n_tup_upd FROM pg_stat_all_tables WHERE relname = 'own_jobs'"
     with observer_of(river, tables=("own_jobs",)) as observer, connect(river, "test") as client:
-        observer.look()
+        observer.read()
         with connect(river, "worker") as worker:
             for _ in range(20):
                 worker.execute(CLAIM.encode())
         wait_for(lambda: client.execute(counted).fetchone() == (20,), "the count of claimed jobs")
-        observation = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
     found = [one for one in observation.findings if "was read without an index" in one.sentence]
     record_state(
         f"200,000 ready jobs, and a claim {'with' if has_index else 'without'} an index",
@@ -227,18 +227,18 @@ def test_the_counts_of_a_look_that_failed_are_not_those_of_the_look_before(
     river: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are recorded for expectations, which must not be judged by old figures."""
-    queues = QueuesSubject(("river_job",))
+    queues = QueuesDiagnostic(("river_job",))
     observer = make_postgres_observer(ObservedServers(primary=river, replicas={}), queues, None)
     try:
-        observer.look()
+        observer.read()
         assert [one.ready for one in queues.counts.values()] == [0]
         fill(river, "ALTER TABLE river_job RENAME COLUMN state TO condition")
-        observer.look(reads_everything=True)
+        observer.read(reads_everything=True)
         assert [one.ready for one in queues.counts.values()] == [None]
         fill(river, "DROP TABLE river_job")
-        observer.look(reads_everything=True)
+        observer.read(reads_everything=True)
         assert [(one.ready, one.why_not) for one in queues.counts.values()] == [(None, "the table was dropped")]
-        observer.look(reads_everything=True)
+        observer.read(reads_everything=True)
         assert list(queues.counts) == ["table river_job"], "it is searched again, and is missing"
     finally:
         observer.close()

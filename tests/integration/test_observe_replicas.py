@@ -10,8 +10,8 @@ import pytest
 
 from stallbench.engines.database import Database
 from stallbench.errors import BadInputError
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.cluster import Cluster
@@ -64,11 +64,11 @@ def test_a_replica_alone_says_that_the_primary_has_an_old_transaction_which_only
         writer.execute("CREATE TABLE later (n int)")
         with observer_of(replica) as observer:
 
-            def look() -> Observation | None:
-                observation = observer.look(reads_everything=True)
+            def read() -> Observation | None:
+                observation = observer.read(reads_everything=True)
                 return observation if [one for one in observation.findings if one.about == "primary"] else None
 
-            observation = wait_for(look, "what the replica knows of the primary")
+            observation = wait_for(read, "what the replica knows of the primary")
     finally:
         writer.execute("ROLLBACK PREPARED 'forgotten'")
     (finding,) = [one for one in observation.findings if one.about == "primary"]
@@ -131,14 +131,14 @@ def test_on_a_replica_without_feedback_a_session_delays_the_replay_and_nothing_e
     wait_for(is_blocked, "a replay that waits for the session")
     pid = reader.info.backend_pid
 
-    def look() -> tuple[Observation, Finding] | None:
+    def read() -> tuple[Observation, Finding] | None:
         with observer_of(replica) as observer:
-            observation = observer.look()
+            observation = observer.read()
         found = [one for one in observation.findings if f"ession {pid} " in one.sentence]
         is_old = any(one.about == "replay" for one in observation.findings)
         return (observation, found[0]) if found and is_old else None
 
-    observation, finding = wait_for(look, "a finding about the session")
+    observation, finding = wait_for(read, "a finding about the session")
     record_state(
         "only a replica without hot_standby_feedback is observed, on which a long query delays the replay",
         "that session; the jobs that seem to wait are done on the primary",
@@ -161,11 +161,11 @@ def test_on_a_replica_with_feedback_a_session_holds_the_horizon_of_the_primary(
     reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     reader.execute("SELECT count(*) FROM que_jobs")
 
-    def look() -> Finding | None:
+    def read() -> Finding | None:
         found = [one for one in look_at(replica).findings if f"ession {reader.info.backend_pid} " in one.sentence]
         return found[0] if found else None
 
-    finding = wait_for(look, "a finding about the session")
+    finding = wait_for(read, "a finding about the session")
     assert "holds the horizon" in finding.sentence
     assert finding.because.startswith("VACUUM cannot remove any row that has died since")
 

@@ -46,7 +46,7 @@ def held_and_blocked(
 
     def find() -> Observation | None:
         with observer_of(database.direct) as observer:
-            observation = observer.look()
+            observation = observer.read()
         said = [one.sentence for one in observation.findings if f"Session {pid} " in one.sentence]
         return observation if any("holds the horizon" in one and "blocks 1 session" in one for one in said) else None
 
@@ -68,9 +68,9 @@ def test_that_claims_are_not_timed_matters_only_while_a_job_waits(database: Test
     with opened_queue("que", {}, database.direct, "fixture") as queue:
         queue.install()
         with observer_of(database.direct) as observer:
-            assert not is_named(observer.look())
+            assert not is_named(observer.read())
             queue.enqueue([NewJob(payload="{}")])
-            wait_for(lambda: is_named(observer.look(reads_everything=True)), "what cannot be seen, a second after the enqueue")
+            wait_for(lambda: is_named(observer.read(reads_everything=True)), "what cannot be seen, a second after the enqueue")
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])

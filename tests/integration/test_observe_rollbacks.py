@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.observe.diagnostic import Finding, Severity
 from stallbench.observe.observer import Observation, Observer
-from stallbench.observe.subject import Finding, Severity
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import finding_about, observer_of
@@ -50,7 +50,7 @@ def workers_that_time_out(endpoint: Endpoint) -> Iterator[None]:
 
 def look_until_found(observer: Observer) -> Observation:
     def find() -> Observation | None:
-        observation = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
         return observation if any(one.subject == "rollbacks" for one in observation.findings) else None
 
     return wait_for(find, "a finding about rollbacks")
@@ -76,5 +76,5 @@ def test_the_rollbacks_of_observe_itself_are_not_counted(database: TestDatabase)
         began_s = time.monotonic()
         findings: list[Finding] = []
         while time.monotonic() - began_s < 6:
-            findings += observer.look(reads_everything=True).findings
+            findings += observer.read(reads_everything=True).findings
     assert [one for one in findings if one.subject == "rollbacks"] == []

@@ -91,7 +91,7 @@ def test_through_a_pooler_no_setting_reaches_another_client(
     observation = look_at(pooler.endpoint)
     assert "through a pooler" in observation.title
     assert "Que 0.x (public.que_jobs) | 3 |" in text_of(section_of(observation, "Queues"))
-    # The only connection of the pool, which the look has used.
+    # The only connection of the pool, which the reading has used.
     with connect(pooler.endpoint.model_copy(update={"prepared_statements": False}), "application") as application:
         assert application.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
         assert application.execute("SHOW statement_timeout").fetchone() == ("0",)
@@ -179,9 +179,9 @@ def test_it_takes_no_lock_stronger_than_access_share_and_reads_no_table_but_the_
         roll_back(self)
 
     with observer_of(que.direct, records_load=True) as observer:
-        observer.look()  # opens the session, which is not to be counted
+        observer.read()  # opens the session, which is not to be counted
         monkeypatch.setattr(_Transaction, "roll_back", list_locks_and_roll_back)
-        observation = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
     assert "Que 0.x (public.que_jobs) | 3 |" in text_of(section_of(observation, "Queues"))
     assert {mode for mode, _ in taken} == {"AccessShareLock"}
     of_users = {name for _, name in taken if not name.startswith(("pg_catalog.", "pg_toast."))}
@@ -206,7 +206,7 @@ def test_a_query_that_met_the_limit_is_listed_and_the_others_are_reported(
 
     monkeypatch.setattr(ReadOnlySession, "execute", execute_slowly)
     with observer_of(que.direct) as observer:
-        observation = observer.look()
+        observation = observer.read()
     assert "replication slots: the query was cancelled: canceling statement due to statement timeout" in cannot_see(observation)
     assert "Que 0.x (public.que_jobs) | 3 |" in text_of(section_of(observation, "Queues"))
 
@@ -222,12 +222,12 @@ def test_it_holds_no_snapshot_between_two_looks_and_only_for_a_query_within_one(
                 held_s.extend(age_s for (age_s,) in admin.execute(HELD_SNAPSHOTS).fetchall())
 
     with observer_of(que.direct, records_load=True) as observer:
-        observer.look()
+        observer.read()
         sampler = Thread(target=sample)
         sampler.start()
         try:
             for _ in range(20):
-                observer.look(reads_everything=True)
+                observer.read(reads_everything=True)
         finally:
             ended.set()
             sampler.join()

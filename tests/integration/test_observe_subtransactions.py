@@ -12,8 +12,8 @@ import pytest
 from stallbench.engines.database import Database
 from stallbench.engines.ending import statement_to_terminate
 from stallbench.engines.postgres import connect
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation, Observer
-from stallbench.observe.subject import Finding
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_packaged_majors, require_version
@@ -66,7 +66,7 @@ def begin_import(importer: Connection) -> None:
 
 def look_until_found(observer: Observer) -> tuple[Observation, Finding]:
     def find() -> tuple[Observation, Finding] | None:
-        observation = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
         found = [one for one in observation.findings if one.subject == "subtransactions"]
         return (observation, found[0]) if found else None
 
@@ -78,8 +78,8 @@ def ends(observer: Observer, endpoint: Endpoint, finding: Finding) -> None:
     with connect(endpoint, "test") as admin:
         admin.execute(finding.statement.encode())
     wait_for(
-        lambda: "subtransactions" not in [one.subject for one in observer.look(reads_everything=True).findings],
-        "readers that look up nothing",
+        lambda: "subtransactions" not in [one.subject for one in observer.read(reads_everything=True).findings],
+        "readers that reading up nothing",
     )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.observe.diagnostic import Finding, Severity
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding, Severity
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue
 from tests.integration.conftest import Connection, TestDatabase
@@ -86,16 +86,16 @@ def test_dead_rows_that_a_vacuum_could_not_remove_are_named_with_what_keeps_them
 ) -> None:
     let_rows_die(que)
     with observer_of(que.direct) as observer:
-        before = observer.look()
+        before = observer.read()
         assert "what vacuums before this observation could not remove" in cannot_see(before)
         vacuum(que)
-        young = observer.look(reads_everything=True)
+        young = observer.read(reads_everything=True)
         for threshold in ("BRIEF_S", "LONG_TRANSACTION_S"):
             monkeypatch.setattr(f"stallbench.observe.postgres.horizon.{threshold}", 0.0)
 
         def find_blamed() -> Observation | None:
             """The replica's feedback may be a moment older than the holder."""
-            observation = observer.look(reads_everything=True)
+            observation = observer.read(reads_everything=True)
             is_blamed = finding_about(observation, "that it could not remove").statement.startswith("SELECT")
             return observation if is_blamed else None
 
@@ -149,12 +149,12 @@ def test_a_claim_that_reads_more_pages_than_earlier_is_named_with_both(que: Test
             (claim,) = queue.claim()
             queue.complete(claim)
         with observer_of(que.direct) as observer:
-            observer.look()
+            observer.read()
             let_rows_die(que)
             for _ in range(LEFT):
                 (claim,) = queue.claim()
                 queue.complete(claim)
-            observation = observer.look(reads_everything=True)
+            observation = observer.read(reads_everything=True)
     section = section_of(observation, "Statements")
     (row,) = [row for row in section.rows if row[0].startswith("claim: ")]
     now, earlier = (int(cell.replace(",", "")) for cell in row[-2:])
@@ -262,14 +262,14 @@ def test_a_table_that_another_session_has_locked_lacks_only_its_own_sizes(
     locker.execute("LOCK TABLE que_jobs")
     with observer_of(que.direct) as observer:
         for _ in range(2):
-            observation = observer.look(reads_everything=True)
+            observation = observer.read(reads_everything=True)
             section = section_of(observation, "Tables")
             rows = {row[0]: dict(zip(section.columns, row, strict=True)) for row in section.rows}
             assert (rows["public.que_jobs"]["dead rows"], rows["public.que_jobs"]["size"]) == ("12,000", "locked")
             assert rows["public.other"]["size"].endswith("kB")
             assert "size of public.que_jobs: another session has locked it" in cannot_see(observation)
         locker.execute("COMMIT")
-        assert "locked" not in text_of(section_of(observer.look(reads_everything=True), "Tables"))
+        assert "locked" not in text_of(section_of(observer.read(reads_everything=True), "Tables"))
 
 
 def test_a_locked_index_hides_the_sizes_of_its_table(que: TestDatabase, open_connection: OpenConnection) -> None:
@@ -307,15 +307,15 @@ def test_the_log_says_of_each_table_what_its_own_last_vacuum_left(que: TestDatab
     tables = {f"{database}.tenant_1.que_jobs": 5, f"{database}.tenant_2.que_jobs": 7, "other.tenant_1.que_jobs": 9}
     log.write_text("".join(VACUUM.format(table=table, kept=kept) for table, kept in tables.items()))
     with observer_of(que.direct, tables=("tenant_1.que_jobs", "tenant_2.que_jobs", "public.que_jobs"), log=log) as observer:
-        section = section_of(observer.look(), "Tables")
+        section = section_of(observer.read(), "Tables")
         left = {row[0]: dict(zip(section.columns, row, strict=True))["it left"] for row in section.rows}
         assert left == {"tenant_1.que_jobs": "5", "tenant_2.que_jobs": "7", "public.que_jobs": ""}
         log.rename(tmp_path / "server.log.1")
-        replaced = observer.look(reads_everything=True)
+        replaced = observer.read(reads_everything=True)
         assert f"what vacuums could not remove: the log {log}: No such file" in cannot_see(replaced)
         assert section_of(replaced, "Tables").rows
         log.write_text(VACUUM.format(table=f"{database}.public.que_jobs", kept=11))
-        assert "the log" not in cannot_see(again := observer.look(reads_everything=True))
+        assert "the log" not in cannot_see(again := observer.read(reads_everything=True))
         assert [row[5] for row in section_of(again, "Tables").rows if row[0] == "public.que_jobs"] == ["11"]
 
 
@@ -324,7 +324,7 @@ def test_of_a_large_log_only_the_end_is_read(que: TestDatabase, tmp_path: Path, 
     log = tmp_path / "server.log"
     log.write_text(VACUUM.format(table=f"{que.direct.database}.public.que_jobs", kept=5) + "something else\n" * 100)
     with observer_of(que.direct, log=log) as observer:
-        assert row_of_the_table(observer.look())["it left"] == ""
+        assert row_of_the_table(observer.read())["it left"] == ""
         with log.open("a") as file:
             file.write(VACUUM.format(table=f"{que.direct.database}.public.que_jobs", kept=7))
-        assert row_of_the_table(observer.look(reads_everything=True))["it left"] == "7"
+        assert row_of_the_table(observer.read(reads_everything=True))["it left"] == "7"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding
 from tests.integration.conftest import EmptyOn
 from tests.integration.observed import look_at, observer_of, section_of
 from tests.integration.observed_states import record_state
@@ -99,7 +99,7 @@ def test_a_transaction_in_another_database_is_named_if_the_snapshots_here_reach_
             with observer_of(sessions.endpoint) as observer:
 
                 def find() -> tuple[Observation, Finding] | None:
-                    observation = observer.look(reads_everything=True)
+                    observation = observer.read(reads_everything=True)
                     found = [one for one in observation.findings if "snapshots that sessions here have taken" in one.sentence]
                     return (observation, found[0]) if found else None
 

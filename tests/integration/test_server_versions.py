@@ -68,7 +68,7 @@ def _require_own_queries_unlisted(endpoint: Endpoint) -> None:
     """PostgreSQL 18 counts a statement without the comment before it."""
     with observer_of(endpoint) as observer:
         for _ in range(3):
-            section = section_of(observer.look(reads_everything=True), "Statements")
+            section = section_of(observer.read(reads_everything=True), "Statements")
     assert not [row for row in section.rows if "pg_stat_get_dead" in row[0] or "pg_stat_statements" in row[0]]
     assert "The queries of this observation took" in text_of(section)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from psycopg.pq import ExecStatus
 
 from stallbench.engines.postgres import connect
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection
 from tests.integration.observed import look_at, section_of

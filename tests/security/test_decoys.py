@@ -6,7 +6,7 @@ import pytest
 
 from stallbench.engines.collectors.statements import read_statement_counts, read_statement_texts
 from stallbench.engines.postgres import connect
-from stallbench.observe.subject import Severity
+from stallbench.observe.diagnostic import Severity
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import cannot_see, finding_about, look_at, observer_of, section_of, text_of
 
@@ -76,7 +76,7 @@ def test_a_statement_of_millions_of_characters_is_read_in_part(database: TestDat
         with observer_of(database.direct) as observer:
             for _ in range(2):
                 application.execute(text.encode())
-                observation = observer.look(reads_everything=True)
+                observation = observer.read(reads_everything=True)
     shown = text_of(section_of(observation, "Statements"))
     assert len(shown) < 100_000
 

@@ -56,13 +56,13 @@ def test_a_superuser_calls_no_function_that_the_owner_of_the_database_has_rename
         owner.execute("CREATE SCHEMA fake;" + _FAKES[extension].format(mark=hostile.mark))
     with swapped_all_the_time(hostile), observer_of(hostile.endpoint, tables=("jobs.que_jobs",)) as observer:
         for _ in range(_LOOKS):
-            observer.look(reads_everything=True)
+            observer.read(reads_everything=True)
             assert not hostile.was_called(), "the observing superuser has executed the function of the database's owner"
 
 
 def test_a_superuser_is_told_why_no_statements_are_read_and_reads_them_after_the_remedy(hostile: HostileDatabase) -> None:
     hostile.admin.execute("CREATE EXTENSION pg_stat_statements")
-    (unseen,) = [one for one in look_at(hostile.endpoint).unseen if one.what == "time and buffers of statements"]
+    (unseen,) = [one for one in look_at(hostile.endpoint).not_visible if one.what == "time and buffers of statements"]
     assert unseen.why == (
         f"the extension pg_stat_statements is not used: its schema public belongs to {_OWNER}, who could have {hostile.endpoint.user} execute "
         "another function"

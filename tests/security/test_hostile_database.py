@@ -251,11 +251,11 @@ def test_a_superuser_who_observes_executes_no_code_of_an_unprivileged_user(hosti
 def test_no_trap_is_sprung(hostile: HostileDatabase, name: str, owner: str) -> None:
     trap = TRAPS[name]
     hostile.prepare(trap.statements, owner=owner)
-    unseen = cannot_see(look_at(hostile.reader if owner == _OWNER else hostile.endpoint))
+    not_visible = cannot_see(look_at(hostile.reader if owner == _OWNER else hostile.endpoint))
     assert not hostile.was_called()
     hostile.require_harmless()
-    assert "could execute code of others" in unseen
-    assert trap.hazard in unseen or (owner == _ATTACKER and f"belongs to {_ATTACKER}" in unseen)
+    assert "could execute code of others" in not_visible
+    assert trap.hazard in not_visible or (owner == _ATTACKER and f"belongs to {_ATTACKER}" in not_visible)
 
 
 @pytest.mark.parametrize("name", [name for name, trap in TRAPS.items() if trap.is_sprung])

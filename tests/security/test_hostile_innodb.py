@@ -48,11 +48,11 @@ def test_a_view_is_no_queue(empty_on: EmptyOn, engine: Engine, tables: tuple[str
     endpoint = empty_on(engine)
     execute(endpoint, _TABLE, "INSERT INTO elsewhere (id, available_at) VALUES (1, 0)", _FUNCTION, _VIEW)
     with innodb_observer_of(endpoint, tables) as observer:
-        unseen = cannot_see(observer.look(reads_everything=True))
+        not_visible = cannot_see(observer.read(reads_everything=True))
         assert execute(endpoint, "SELECT is_used_lock('attacked')") == [(None,)], (
             "a lock that the function takes stays until its session ends"
         )
-    assert "table" in unseen
+    assert "table" in not_visible
 
 
 @pytest.mark.parametrize("engine", ["mariadb", "mysql"])
@@ -60,9 +60,9 @@ def test_a_view_in_the_place_of_a_table_is_not_read(empty_on: EmptyOn, engine: E
     endpoint = empty_on(engine)
     execute(endpoint, _TABLE.replace("elsewhere", "jobs"), "INSERT INTO jobs (id, available_at) VALUES (1, 0)", _FUNCTION)
     with innodb_observer_of(endpoint) as observer:
-        assert "no table but a view" not in cannot_see(observer.look(reads_everything=True))
+        assert "no table but a view" not in cannot_see(observer.read(reads_everything=True))
         execute(endpoint, "RENAME TABLE jobs TO elsewhere", _VIEW)
-        assert "no table but a view" in cannot_see(observer.look(reads_everything=True))
+        assert "no table but a view" in cannot_see(observer.read(reads_everything=True))
         assert execute(endpoint, "SELECT is_used_lock('attacked')") == [(None,)]
 
 
@@ -77,7 +77,7 @@ def test_a_table_of_a_storage_engine_without_handler_hides_no_other_queue(empty_
         pytest.skip(f"the server has no such engine: {error}")
     execute(endpoint, "CREATE TABLE mine (n int)", "INSERT INTO mine VALUES (1)")
     with innodb_observer_of(endpoint, ("jobs", "mine")) as observer:
-        observation = observer.look(reads_everything=True)
+        observation = observer.read(reads_everything=True)
     assert ".`mine`) | 1 |" in text_of(section_of(observation, "Queues"))
     assert "storage engine without HANDLER" in cannot_see(observation)
 
@@ -112,7 +112,7 @@ class Town:
         execute(self.endpoint, *["UPDATE jobs SET attempts = attempts + 1 WHERE id = 1"] * 20)
         time.sleep(2.1)
 
-    def look(self) -> Observation:
+    def read(self) -> Observation:
         return look_at(self.endpoint)
 
     def sample(self, name: str, folder: Path) -> tuple[dict[str, object], str]:
@@ -162,7 +162,7 @@ def test_a_statement_that_imitates_the_status_blames_nobody(town: Town, tmp_path
     mallory = town.mallory.open(*SNAPSHOT)
     mallory.send(f"SELECT sleep(60) FROM x /*{forge(town.victim)}*/")
     town.let_pass()
-    observation = town.look()
+    observation = town.read()
     assert not [one for one in statements_of(observation) if "KILL" in one]
     assert IMITATED in cannot_see(observation)
     for name in ("innodb_horizon", "innodb_purge"):
@@ -177,7 +177,7 @@ def test_a_foreign_key_error_that_imitates_the_status_hides_no_holder(town: Town
         mallory.execute(f"INSERT /*\nTrx id counter 9000000{forge(town.victim)}*/ INTO y VALUES (5)")
     holder = town.app.open("START TRANSACTION WITH CONSISTENT SNAPSHOT", "SELECT count(*) FROM jobs")
     town.let_pass()
-    observation = town.look()
+    observation = town.read()
     assert [one for one in statements_of(observation) if "KILL" in one] == [f"KILL {holder.number};"] * 2
     assert IMITATED not in cannot_see(observation)
     found, why = town.sample("innodb_horizon", tmp_path)
@@ -193,7 +193,7 @@ def test_a_foreign_key_error_with_the_heading_of_the_transactions_blames_nobody(
         mallory.execute(f"INSERT /*\n{begin}{forge(town.victim)}*/ INTO y VALUES (5)")
     try:
         town.let_pass()
-        observation = town.look()
+        observation = town.read()
         assert not [one for one in statements_of(observation) if "KILL" in one]
         assert IMITATED in cannot_see(observation)
     finally:
@@ -214,15 +214,15 @@ def test_a_statement_that_names_the_lock_of_somebody_else_offers_no_end_of_its_s
         town.mallory.open().send(statement)
         town.mallory.open().send(statement)
 
-        def look() -> Observation | None:
-            observation = town.look()
+        def read() -> Observation | None:
+            observation = town.read()
             return (
                 observation
                 if "GET_LOCK" in str([one.sentence for one in observation.findings]) or statements_of(observation)
                 else None
             )
 
-        observation = wait_for(look, "a finding for the sessions that wait in GET_LOCK")
+        observation = wait_for(read, "a finding for the sessions that wait in GET_LOCK")
     finally:
         execute(town.endpoint, RECORDS.format("NO" if town.endpoint.engine == "mariadb" else "YES"))
     assert not [one for one in statements_of(observation) if "KILL" in one]

@@ -15,9 +15,9 @@ from stallbench.engines.postgres import connect, read_any_text
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.postgres.job_counts import count_jobs
-from stallbench.observe.postgres.load import LoadSubject, sample_jobs
+from stallbench.observe.postgres.load import LoadDiagnostic, sample_jobs
 from stallbench.observe.postgres.observer import make_postgres_observer
-from stallbench.observe.postgres.queues import QueuesSubject
+from stallbench.observe.postgres.queues import QueuesDiagnostic
 from stallbench.observe.postgres.session import Rows
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import open_queue
@@ -80,18 +80,18 @@ def open_unguarded(endpoint: Endpoint) -> UnguardedSession:
 
 def read_everything(session: UnguardedSession, *, log: Path | None = None) -> str:
     """Let all subjects look twice, and count the jobs of every known library; return what could not be seen."""
-    queues = QueuesSubject()
+    queues = QueuesDiagnostic()
     servers = ObservedServers(primary=session.endpoint, replicas={})
-    observer = make_postgres_observer(servers, queues, log, LoadSubject(queues))
+    observer = make_postgres_observer(servers, queues, log, LoadDiagnostic(queues))
     observer._connect = lambda _: session
-    unseen = cannot_see(observer.look(reads_everything=True)) + cannot_see(observer.look(reads_everything=True))
+    not_visible = cannot_see(observer.read(reads_everything=True)) + cannot_see(observer.read(reads_everything=True))
     (table,) = queues.tables
     for known in find_known_queues().values():
         as_if = type(table)(**{name: getattr(table, name) for name in table.__slots__} | {"known": known})
         for read in (count_jobs, lambda server, each: sample_jobs(server, each, each.known.recorded, 1)):
             with suppress(psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):  # the table is another library's
                 read(session, as_if)
-    return unseen
+    return not_visible
 
 
 @pytest.mark.parametrize("on", ["primary", "replica-1"])
@@ -99,7 +99,7 @@ def test_no_statement_of_observe_is_led_astray_by_a_search_path(observed: TestDa
     endpoint = observed.on(observed.cluster.server(on))
     unhindered = open_unguarded(endpoint)
     with unhindered.connection:
-        unseen = read_everything(unhindered)
+        not_visible = read_everything(unhindered)
     assert len(unhindered.statements) > 20
     with connect(observed.direct, "test") as admin:
         created = create_hostile_names(admin, unhindered.statements)
@@ -110,7 +110,7 @@ def test_no_statement_of_observe_is_led_astray_by_a_search_path(observed: TestDa
     with hindered.connection:
         with pytest.raises(psycopg.errors.RaiseException, match=TRAP):
             hindered.connection.execute("SELECT pg_is_in_recovery()")
-        assert read_everything(hindered) == unseen
+        assert read_everything(hindered) == not_visible
     assert len(hindered.statements) == len(unhindered.statements)
 
 

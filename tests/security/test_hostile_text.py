@@ -175,11 +175,11 @@ def test_a_terminal_gets_no_sequence_but_those_of_the_report(hostile: TestDataba
 
 def test_statements_that_are_offered_name_what_they_end(hostile: TestDatabase) -> None:
     with observer_of(hostile.direct, tables=(quoted_table(),)) as observer:
-        observer.look()
-        observation = observer.look(reads_everything=True)
+        observer.read()
+        observation = observer.read(reads_everything=True)
     texts = [text for section in observation.sections for row in section.rows for text in row]
     texts += [text for one in observation.findings for text in (one.sentence, one.because, one.statement, one.where, one.caution)]
-    texts += [text for one in observation.unseen for text in (one.what, one.why, one.remedy)]
+    texts += [text for one in observation.not_visible for text in (one.what, one.why, one.remedy)]
     assert find_hidden("".join((*texts, observation.title)), allowed="") == []
     (rollback,) = {one.statement for one in observation.findings if one.statement.startswith("ROLLBACK PREPARED")}
     assert list_prepared(hostile.direct) == [(GID,)]
@@ -196,7 +196,7 @@ def test_statements_that_are_offered_name_what_they_end(hostile: TestDatabase) -
 
             def find_vacuum() -> str | None:
                 connection.execute("SELECT txid_current()")
-                findings = observer.look(reads_everything=True).findings
+                findings = observer.read(reads_everything=True).findings
                 return next((one.statement for one in findings if one.statement.startswith("VACUUM")), None)
 
             connection.execute(wait_for(find_vacuum, "the offer of a vacuum"))
@@ -310,6 +310,6 @@ def test_a_report_of_mariadb_has_nothing_hidden(hostile_mariadb: Endpoint) -> No
     assert r"jobs\x1b[2J\x07\u202e\u200b" in ended.stdout
     assert r"us\x1b[1A\u202e" in ended.stdout
     with innodb_observer_of(hostile_mariadb.model_copy(update={"user": "reader"}), tables=(table,)) as observer:
-        observation = observer.look()
+        observation = observer.read()
     (queue,) = section_of(observation, "Queues").rows
     assert queue[1] == "2"  # counted by the name that the server has

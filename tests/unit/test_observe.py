@@ -14,13 +14,13 @@ from rich.console import Console
 from stallbench.engines.collectors.horizon import Holder
 from stallbench.errors import BadInputError
 from stallbench.observe.address import read_addresses
+from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Remedy, Section, Severity
 from stallbench.observe.expectations import read_expectations
 from stallbench.observe.formatting import format_age, format_bytes, format_since
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.postgres.horizon import judge_holder
 from stallbench.observe.screen import list_changes, render
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.sql_names import quote_name, quote_text, write_quoted
 
 
@@ -77,7 +77,7 @@ class FakeSession:
     def close(self) -> None: ...
 
 
-class Reading(Subject):
+class Counting(Diagnostic):
     name = "reading"
     what = "something"
     position = 1
@@ -85,7 +85,7 @@ class Reading(Subject):
     def __init__(self, *findings: Finding) -> None:
         self.findings = findings
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         return Section(title="Reading", findings=self.findings)
 
 
@@ -94,10 +94,12 @@ def finding(subject: str, statement: str, severity: Severity, sentence: str, abo
 
 
 def look_with(*findings: Finding) -> Observation:
-    def refuse(subject: Subject, error: Exception) -> Unseen:
+    def refuse(subject: Diagnostic, error: Exception) -> NotVisible:
         raise error
 
-    return Observer(lambda name: FakeSession(), (), [Reading(*findings)], describe=lambda look: "server", explain=refuse).look()
+    return Observer(
+        lambda name: FakeSession(), (), [Counting(*findings)], describe=lambda reading: "server", explain=refuse
+    ).read()
 
 
 def test_what_one_statement_ends_is_one_finding_as_severe_as_its_worst_part() -> None:
@@ -117,8 +119,8 @@ def test_a_server_that_cannot_be_reached_is_an_observation_too() -> None:
         raise ServerGoneError(name, "the server is starting up")
 
     observation = Observer(
-        connect, (), [Reading()], describe=lambda look: "", explain=lambda s, e: Unseen(what="", why="")
-    ).look()
+        connect, (), [Counting()], describe=lambda reading: "", explain=lambda s, e: NotVisible(what="", why="")
+    ).read()
     assert observation.gone == "the server is starting up"
 
 
@@ -173,10 +175,10 @@ def test_each_way_to_end_a_finding_is_shown_with_its_consequence() -> None:
 
 def test_a_report_without_findings_is_an_all_clear_only_if_everything_can_be_seen() -> None:
     console = Console(width=200, record=True, force_terminal=False)
-    unseen = Unseen(what="other users' sessions", why="the user is not a member of pg_monitor")
+    not_visible = NotVisible(what="other users' sessions", why="the user is not a member of pg_monitor")
     with console.capture() as capture:
         console.print(render(observed()))
-        console.print(render(Observation(at=datetime(2026, 1, 1, 3, 0, tzinfo=UTC), title="app", unseen=(unseen,))))
+        console.print(render(Observation(at=datetime(2026, 1, 1, 3, 0, tzinfo=UTC), title="app", not_visible=(not_visible,))))
     headlines = [line.rstrip() for line in capture.get().splitlines() if line.startswith("Nothing")]
     assert headlines == [
         "Nothing that would slow a queue down was found.",

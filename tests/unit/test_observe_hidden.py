@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stallbench.observe.diagnostic import Finding, NotVisible, Section, Severity
 from stallbench.observe.innodb.rights import quote_account
-from stallbench.observe.subject import Finding, Section, Severity, Unseen
 from stallbench.visible_text import read_text
 
 
@@ -12,10 +12,10 @@ def test_a_statement_whose_name_cannot_be_written_says_that_it_cannot_be_copied(
     finding = Finding(
         severity=Severity.NOTE, subject="x", about="a", sentence="a\nb", statement=f"DROP USER {quote_account(user)};"
     )
-    unseen = Unseen(what="x", why="y", remedy=f"GRANT PROCESS ON *.* TO {quote_account('reader@%')};")
-    section = Section(title="t", findings=(finding,), unseen=(unseen,), rows=(("a\x1b", "b"),)).in_lines()
+    not_visible = NotVisible(what="x", why="y", remedy=f"GRANT PROCESS ON *.* TO {quote_account('reader@%')};")
+    section = Section(title="t", findings=(finding,), not_visible=(not_visible,), rows=(("a\x1b", "b"),)).in_lines()
     (shown,) = section.findings
     assert shown.statement.startswith(r"DROP USER 'rea\u202eder'@'%'; (not to be copied: ")
     assert shown.sentence == r"a\x0ab"
-    assert section.unseen == (unseen,)
+    assert section.not_visible == (not_visible,)
     assert section.rows == ((r"a\x1b", "b"),)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.observe.innodb.queues import InnoDBQueuesSubject
-from stallbench.observe.innodb.rights import InnoDBRightsSubject
-from stallbench.observe.subject import Known, Look
+from stallbench.observe.diagnostic import ObserverState, Reading
+from stallbench.observe.innodb.queues import InnoDBQueuesDiagnostic
+from stallbench.observe.innodb.rights import InnoDBRightsDiagnostic
 
 
 class Server:
@@ -37,19 +37,19 @@ class Server:
     ],
 )
 def test_only_the_process_privilege_shows_other_users_sessions(grant: str, sees_all: bool) -> None:
-    known = Known()
-    section = InnoDBRightsSubject().look(Look(server=Server(grant), at_s=0.0, known=known))
+    known = ObserverState()
+    section = InnoDBRightsDiagnostic().read(Reading(server=Server(grant), at_s=0.0, state=known))
     assert known.sees_all is sees_all
-    assert bool(section.unseen) is not sees_all
+    assert bool(section.not_visible) is not sees_all
 
 
 def test_a_user_from_whom_the_server_hides_the_queue_s_table_learns_which_right_is_missing() -> None:
     """The information schema has no table on which the user has no right, so it cannot be said that there is none."""
-    known = Known(user="watch@%", database="app")
-    section = InnoDBQueuesSubject().look(Look(server=Server(""), at_s=0.0, known=known))
+    known = ObserverState(user="watch@%", database="app")
+    section = InnoDBQueuesDiagnostic().read(Reading(server=Server(""), at_s=0.0, state=known))
     assert section.sentences == (
         "No queue table was recognised; name it with --table TABLE, or DATABASE.TABLE if it is in another database.",
     )
-    (hidden,) = section.unseen
+    (hidden,) = section.not_visible
     assert "the server hides a table on which watch@% has no right" in hidden.why
     assert hidden.remedy == "GRANT SELECT ON `app`.TABLE TO 'watch'@'%';"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stallbench.observe.diagnostic import Remedy, Severity
 from stallbench.observe.lock_waits import LockWait, LockWaits, Session
-from stallbench.observe.subject import Remedy, Severity
 from stallbench.observe.wait_tree import WaitTree
 
 READER, ALTER = 1, 2

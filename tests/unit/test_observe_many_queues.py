@@ -1,4 +1,4 @@
-"""A database with very many queue tables: a look is not late because of them."""
+"""A database with very many queue tables: a reading is not late because of them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
+from stallbench.observe.diagnostic import ObserverState, Reading, Section
 from stallbench.observe.postgres import queues
 from stallbench.observe.postgres.job_counts import JobCounts
-from stallbench.observe.postgres.queues import NO_TIME, QueuesSubject
+from stallbench.observe.postgres.queues import NO_TIME, QueuesDiagnostic
 from stallbench.observe.postgres.recognition import QueueTable
-from stallbench.observe.subject import Known, Look, Section
 
 
-class CountedTables(QueuesSubject):
+class CountedTables(QueuesDiagnostic):
     """Tables of three tenants, each with one job."""
 
-    def find_all(self, look: Look) -> list[QueueTable]:
+    def find_all(self, reading: Reading) -> list[QueueTable]:
         return [
             QueueTable(
                 schema=tenant,
@@ -31,12 +31,12 @@ class CountedTables(QueuesSubject):
             for tenant in ("a", "b", "c")
         ]
 
-    def count(self, look: Look, table: QueueTable) -> JobCounts:
+    def count(self, reading: Reading, table: QueueTable) -> JobCounts:
         return JobCounts(ready=1, oldest_s=None)
 
 
-def look(subject: QueuesSubject, at_s: float) -> Section:
-    return subject.look(Look(server=None, at_s=at_s, known=Known()))
+def read(subject: QueuesDiagnostic, at_s: float) -> Section:
+    return subject.read(Reading(server=None, at_s=at_s, state=ObserverState()))
 
 
 def names(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -44,18 +44,18 @@ def names(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def test_all_queues_are_counted_if_there_is_time() -> None:
-    section = look(CountedTables(), 1.0)
+    section = read(CountedTables(), 1.0)
     assert names(section.rows) == ["unknown queue (a.jobs)", "unknown queue (b.jobs)", "unknown queue (c.jobs)"]
-    assert not section.unseen
+    assert not section.not_visible
 
 
 def test_queues_have_their_turn_if_there_is_no_time_for_all_and_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "_COUNTING_S", -1.0)
     subject = CountedTables()
-    counted = [names(look(subject, at_s).rows) for at_s in (1.0, 2.0, 3.0)]
+    counted = [names(read(subject, at_s).rows) for at_s in (1.0, 2.0, 3.0)]
     assert counted == [["unknown queue (a.jobs)"], ["unknown queue (b.jobs)"], ["unknown queue (c.jobs)"]]
-    (unseen,) = look(subject, 4.0).unseen
-    assert (unseen.what, unseen.why) == ("the jobs of 2 queues", NO_TIME)
+    (not_visible,) = read(subject, 4.0).not_visible
+    assert (not_visible.what, not_visible.why) == ("the jobs of 2 queues", NO_TIME)
     assert [title for title, counts in subject.counts.items() if counts.ready is None] == [
         "unknown queue (b.jobs)",
         "unknown queue (c.jobs)",
@@ -64,8 +64,8 @@ def test_queues_have_their_turn_if_there_is_no_time_for_all_and_the_report_says_
 
 def test_counts_are_recorded_once_although_later_looks_leave_them_out() -> None:
     subject = CountedTables()
-    look(subject, 1.0)
+    read(subject, 1.0)
     assert subject.take_new_counts() == subject.counts
     assert subject.take_new_counts() is None
-    look(subject, 2.0)
+    read(subject, 2.0)
     assert subject.take_new_counts() == subject.counts

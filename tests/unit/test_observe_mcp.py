@@ -16,10 +16,10 @@ from mcp.types import CallToolResult
 from stallbench.commands import extra
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.observe import mcp_server
+from stallbench.observe.diagnostic import Finding, Section, Severity
 from stallbench.observe.document import ReadingDocument
-from stallbench.observe.mcp_server import QUESTIONS, Readings, make_server
+from stallbench.observe.mcp_server import TOOLS, Readings, make_server
 from stallbench.observe.observer import Observation
-from stallbench.observe.subject import Finding, Section, Severity
 
 HOLDER = Finding(
     severity=Severity.CRITICAL,
@@ -68,7 +68,7 @@ def test_a_tool_shows_what_its_subjects_found_also_if_it_was_joined_to_another(
     assert [one.sentence for one in document.findings] == [one.sentence for one in findings]
     assert [one.title for one in document.figures] == figures
     assert document.queues == ("jobs: 20 ready",)
-    assert {one.name for one in QUESTIONS} >= {tool}
+    assert {one.name for one in TOOLS} >= {tool}
 
 
 def test_what_a_user_can_cause_is_an_answer_and_not_a_crash() -> None:
@@ -82,7 +82,7 @@ def test_what_a_user_can_cause_is_an_answer_and_not_a_crash() -> None:
     assert call("find_problems", lambda: gone).structured_content["gone"] == "the server is starting up"
 
 
-class FakeOngoing:
+class FakeSession:
     """An observation whose looks cost ``pause_s`` of waiting."""
 
     def __init__(self, pause_s: float = 0.0) -> None:
@@ -90,33 +90,33 @@ class FakeOngoing:
         self.options = SimpleNamespace(every_s=0.0)
         self.looks: list[bool] = []
 
-    def look_at_pace(self, show: Callable[[Observation, float], None], *, reads_everything: bool) -> float:
+    def read_at_pace(self, show: Callable[[Observation, float], None], *, reads_everything: bool) -> float:
         self.looks.append(reads_everything)
         show(replace(READING, title=f"look {len(self.looks)}"), 0.0)
         return self.pause_s
 
 
-def readings_of(ongoing: Any) -> Readings:
-    return Readings(ongoing)
+def readings_of(session: Any) -> Readings:
+    return Readings(session)
 
 
 def test_within_the_pause_the_answer_is_the_last_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_server, "BETWEEN_LOOKS_S", 0.0)
-    ongoing = FakeOngoing(pause_s=3600.0)
-    readings = readings_of(ongoing)
+    monkeypatch.setattr(mcp_server, "BETWEEN_READINGS_S", 0.0)
+    session = FakeSession(pause_s=3600.0)
+    readings = readings_of(session)
     titles = [readings.take().title for _ in range(4)]
-    assert titles == ["look 1", "look 2", "look 2", "look 2"], "the start is not counted, its second look reads everything"
-    assert ongoing.looks == [True, False]
+    assert titles == ["look 1", "look 2", "look 2", "look 2"], "the start is not counted, its second reading reads everything"
+    assert session.looks == [True, False]
 
 
 def test_after_a_long_time_the_server_is_read_twice_because_rates_are_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_server, "BETWEEN_LOOKS_S", 0.0)
-    ongoing = FakeOngoing()
-    readings = readings_of(ongoing)
+    monkeypatch.setattr(mcp_server, "BETWEEN_READINGS_S", 0.0)
+    session = FakeSession()
+    readings = readings_of(session)
     readings.take()
     monkeypatch.setattr(mcp_server, "LONGEST_PAUSE_S", -1.0)
     assert readings.take().title == "look 3"
-    assert ongoing.looks == [True, False, True]
+    assert session.looks == [True, False, True]
 
 
 def test_a_missing_package_is_one_line_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:

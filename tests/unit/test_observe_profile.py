@@ -18,7 +18,7 @@ from stallbench.observe.options import read_options
 from stallbench.observe.profile.estimate import KindShare, Load, estimate_load
 from stallbench.observe.profile.file import write_profile
 from stallbench.observe.profile.levels import MOST_LEVELS, SHORTEST_S, Span, find_levels, lengthen
-from stallbench.observe.profile.reading import Reading, Sampled
+from stallbench.observe.profile.reading import LoadReading, Sampled
 from stallbench.scenario.file import read_scenario, read_variants
 from stallbench.setup import components
 from stallbench.setup.components import MissingComponentError
@@ -28,17 +28,17 @@ QUE = {"kind": "que"}
 STATUS_COLUMN = {"kind": "status_column", "finish": "delete"}
 
 
-def readings(rates: list[float], *, every_s: float = 5.0, **values: Any) -> list[Reading]:
+def readings(rates: list[float], *, every_s: float = 5.0, **values: Any) -> list[LoadReading]:
     """Readings between which jobs came at these rates, and none stayed."""
     given: dict[str, Any] = {"waiting": 0, "oldest_s": 0.2, "running": 2, **values}
-    inserted, found = 1_000.0, [Reading(at_s=0.0, inserted={7: 1_000}, **given)]
+    inserted, found = 1_000.0, [LoadReading(at_s=0.0, inserted={7: 1_000}, **given)]
     for number, rate in enumerate(rates, 1):
         inserted += rate * every_s
-        found.append(Reading(at_s=number * every_s, inserted={7: round(inserted)}, **given))
+        found.append(LoadReading(at_s=number * every_s, inserted={7: round(inserted)}, **given))
     return found
 
 
-def recorded(path: Path, of: list[Reading], queue: dict[str, str] = QUE) -> dict[str, Any]:
+def recorded(path: Path, of: list[LoadReading], queue: dict[str, str] = QUE) -> dict[str, Any]:
     write_profile(path, of, queue, server="PostgreSQL 15", engine="postgres", every_s=5.0)
     return tomllib.loads(path.read_text())
 
@@ -96,7 +96,7 @@ def test_a_counter_that_was_reset_or_a_new_partition_is_left_out() -> None:
         ([], ["the rate", "the number of workers", "the work time"]),
     ],
 )
-def test_what_is_missing_is_one_message_and_the_old_file_stays(tmp_path: Path, of: list[Reading], words: list[str]) -> None:
+def test_what_is_missing_is_one_message_and_the_old_file_stays(tmp_path: Path, of: list[LoadReading], words: list[str]) -> None:
     path = tmp_path / "profile.toml"
     path.write_text("old")
     with pytest.raises(NotCarriedOutError) as caught:
@@ -195,7 +195,7 @@ def test_a_claim_expires_after_the_work_and_a_bound_of_the_bench_is_said(tmp_pat
 
 
 def test_no_text_of_a_server_can_reach_the_file() -> None:
-    for record in (Reading, Sampled, Load, KindShare, Span):
+    for record in (LoadReading, Sampled, Load, KindShare, Span):
         types = typing.get_type_hints(record)
         assert not [name for name, kind in types.items() if kind is str or str in typing.get_args(kind)], record
 

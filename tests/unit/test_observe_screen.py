@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
+from stallbench.observe.diagnostic import Finding, NotVisible, Section, Severity
 from stallbench.observe.observer import Observation
 from stallbench.observe.screen import ObserveScreen
-from stallbench.observe.subject import Finding, Section, Severity, Unseen
 
 STATEMENT = f"SELECT pg_catalog.pg_drop_replication_slot('{'a long name ' * 20}');"
 REMEDY = f"GRANT SELECT ON {'a_long_name' * 20} TO reader;"
@@ -23,14 +23,14 @@ FINDING = Finding(
     statement=STATEMENT,
     caution="loses its consumer's position",
 )
-UNSEEN = Unseen(what="the jobs", why="the user may not read them", remedy=REMEDY)
+UNSEEN = NotVisible(what="the jobs", why="the user may not read them", remedy=REMEDY)
 QUEUES = Section(title="Queues", columns=("queue", "ready"), rows=(("River", "20"),), summary=("River: 20 ready",))
 NOTHING = Section(title="Wraparound", sentences=("236 d left.",), says_nothing=True)
 
 
-def observed(*findings: Finding, sections: tuple[Section, ...] = (), unseen: tuple[Unseen, ...] = ()) -> Observation:
+def observed(*findings: Finding, sections: tuple[Section, ...] = (), not_visible: tuple[NotVisible, ...] = ()) -> Observation:
     at = datetime(2026, 1, 1, 3, 0, tzinfo=UTC)
-    return Observation(at=at, title="app", findings=findings, sections=sections, unseen=unseen)
+    return Observation(at=at, title="app", findings=findings, sections=sections, not_visible=not_visible)
 
 
 def lines_of(observation: Observation, *, width: int = 160, shows_all: bool = False, is_terminal: bool = False) -> list[str]:
@@ -43,7 +43,7 @@ def lines_of(observation: Observation, *, width: int = 160, shows_all: bool = Fa
 @pytest.mark.parametrize("is_terminal", [True, False])
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_a_statement_is_whole_on_a_line_of_its_own_at_any_width(width: int, is_terminal: bool) -> None:
-    lines = lines_of(observed(FINDING, unseen=(UNSEEN,)), width=width, is_terminal=is_terminal)
+    lines = lines_of(observed(FINDING, not_visible=(UNSEEN,)), width=width, is_terminal=is_terminal)
     assert [line.strip() for line in lines if "pg_drop" in line or "GRANT" in line] == [STATEMENT, REMEDY]
     shown_width = width if is_terminal else 160
     others = [line for line in lines if line.strip() not in (STATEMENT, REMEDY)]
@@ -69,7 +69,7 @@ def test_the_redrawn_report_has_the_statement_whole_and_leaves_out_what_does_not
 
 def test_in_a_file_no_line_ends_with_blanks() -> None:
     for shows_all in (True, False):
-        lines = lines_of(observed(FINDING, sections=(QUEUES,), unseen=(UNSEEN,)), shows_all=shows_all)
+        lines = lines_of(observed(FINDING, sections=(QUEUES,), not_visible=(UNSEEN,)), shows_all=shows_all)
         assert [line for line in lines if line != line.rstrip()] == []
 
 
@@ -86,9 +86,9 @@ def test_a_report_has_the_queues_and_the_findings_and_only_on_request_all_figure
 
 
 def test_what_cannot_be_seen_spoils_the_all_clear_only_if_it_could_be_the_cause() -> None:
-    beside_the_point = Unseen(what="older vacuums", why="only the log has them", could_change_the_answer=False)
-    clear = "\n".join(lines_of(observed(unseen=(beside_the_point,))))
+    beside_the_point = NotVisible(what="older vacuums", why="only the log has them", could_change_the_answer=False)
+    clear = "\n".join(lines_of(observed(not_visible=(beside_the_point,))))
     assert "Nothing that would slow a queue down was found." in clear
     assert "older vacuums" not in clear
-    assert "older vacuums" in "\n".join(lines_of(observed(unseen=(beside_the_point,)), shows_all=True))
-    assert "in what can be seen from here. What cannot be seen is below." in "\n".join(lines_of(observed(unseen=(UNSEEN,))))
+    assert "older vacuums" in "\n".join(lines_of(observed(not_visible=(beside_the_point,)), shows_all=True))
+    assert "in what can be seen from here. What cannot be seen is below." in "\n".join(lines_of(observed(not_visible=(UNSEEN,))))

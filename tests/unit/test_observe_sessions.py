@@ -13,12 +13,12 @@ from pydantic import SecretStr
 from stallbench.engines.collectors.innodb_views import OpenTransaction
 from stallbench.engines.postgres import DRIVER
 from stallbench.observe import server_time
+from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading, Section
 from stallbench.observe.innodb import horizon
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails
 from stallbench.observe.lock_waits import LockWaits
 from stallbench.observe.observer import Observer, ServerGoneError
 from stallbench.observe.postgres.session import ReadOnlySession
-from stallbench.observe.subject import Look, Section, Subject, Unseen
 from stallbench.observe.wait_tree import WaitTree
 from stallbench.records.endpoint import Endpoint
 
@@ -100,7 +100,7 @@ class FakeSession:
     def close(self) -> None: ...
 
 
-class LosingReplicas(Subject):
+class LosingReplicas(Diagnostic):
     """Loses one replica at each attempt, and then meets ``end``."""
 
     name = what = "losing"
@@ -109,8 +109,8 @@ class LosingReplicas(Subject):
     def __init__(self, end: Exception | None = None) -> None:
         self.end = end
 
-    def look(self, look: Look) -> Section:
-        for name in look.known.replicas:
+    def read(self, reading: Reading) -> Section:
+        for name in reading.state.replicas:
             raise ServerGoneError(name, "is restarted")
         if self.end:
             raise self.end
@@ -124,12 +124,12 @@ def test_replicas_that_are_lost_in_one_look_are_left_out(end: Exception | None) 
         lambda name: FakeSession(),
         ("one", "two"),
         [LosingReplicas(end)],
-        describe=lambda look: "server",
-        explain=lambda subject, error: Unseen(what=subject.what, why=str(error)),
-    ).look()
+        describe=lambda reading: "server",
+        explain=lambda subject, error: NotVisible(what=subject.what, why=str(error)),
+    ).read()
     assert not observation.gone
     assert [one.title for one in observation.sections] == ([] if end else ["Read without replicas"])
-    assert [one.why for one in observation.unseen] == (["refused"] if end else [])
+    assert [one.why for one in observation.not_visible] == (["refused"] if end else [])
 
 
 def test_the_name_of_a_user_keeps_its_capital_letters() -> None:

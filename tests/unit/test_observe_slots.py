@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from stallbench.observe.postgres.horizon import HorizonSubject
-from stallbench.observe.postgres.replication import ReplicationSubject
+from stallbench.observe.diagnostic import ObserverState, Reading, Section, Severity
+from stallbench.observe.postgres.horizon import HorizonDiagnostic
+from stallbench.observe.postgres.replication import ReplicationDiagnostic
 from stallbench.observe.postgres.session import Rows
 from stallbench.observe.postgres.slots import Slot, judge_slot
-from stallbench.observe.subject import Known, Look, Section, Severity
 
 GB = 1024**3
 
@@ -114,11 +114,11 @@ def test_the_table_says_of_an_invalidated_slot_that_it_keeps_nothing() -> None:
         pg_stat_replication=[],
         pg_replication_slots=[tuple(slot(wal_status="lost", kept_bytes=None))],
     )
-    section = ReplicationSubject().look(Look(server=server, at_s=0.0, known=Known(sees_all=True)))
+    section = ReplicationDiagnostic().read(Reading(server=server, at_s=0.0, state=ObserverState(sees_all=True)))
     assert section.rows == (("physical slot s", "", "inactive for 60 min, invalidated", "0 B", "", "keeps nothing"),)
 
 
-def look_at_horizon(inactive: Slot) -> tuple[Section, Known]:
+def look_at_horizon(inactive: Slot) -> tuple[Section, ObserverState]:
     """Look at a server whose oldest holder is a slot, and the next a transaction that is prepared since an hour."""
     of_slot = ("slot", inactive.name, None, "", "inactive", None, inactive.xmin_age, "", False, None, False)
     prepared = ("prepared", "gid", None, "", "prepared", 3600.0, 4, "", False, "shop", False)
@@ -129,8 +129,8 @@ def look_at_horizon(inactive: Slot) -> tuple[Section, Known]:
         xid=[(1000,)],
         vacuum_defer_cleanup_age=[(None,)],
     )
-    known = Known(sees_all=True)
-    return HorizonSubject().look(Look(server=server, at_s=0.0, known=known)), known
+    known = ObserverState(sees_all=True)
+    return HorizonDiagnostic().read(Reading(server=server, at_s=0.0, state=known)), known
 
 
 def test_behind_a_slot_whose_consumer_restarts_the_next_holder_is_named() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from stallbench.errors import BadInputError
 from stallbench.observe import webhook as module
+from stallbench.observe.diagnostic import Finding, Severity
 from stallbench.observe.observer import Observation
 from stallbench.observe.options import read_options
-from stallbench.observe.subject import Finding, Severity
 from stallbench.observe.webhook import Webhook, WebhookAddress, read_webhook
 from tests.webhook_receiver import webhook_receiver
 

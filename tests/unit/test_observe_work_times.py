@@ -11,7 +11,7 @@ import pytest
 
 from stallbench.observe.profile.estimate import Load, estimate_load
 from stallbench.observe.profile.file import write_profile
-from stallbench.observe.profile.reading import Reading, Sampled
+from stallbench.observe.profile.reading import LoadReading, Sampled
 from stallbench.observe.profile.work_times import WorkTimes, find_work_times
 from stallbench.queues.load_bounds import MOST_WORK_S
 from stallbench.scenario.file import read_scenario
@@ -31,7 +31,7 @@ _SHAPES = {
 
 
 def sampled_from(times_s: list[float]) -> Sampled:
-    """What a look at jobs with these work times sees."""
+    """What a reading at jobs with these work times sees."""
     percentiles = statistics.quantiles(times_s, n=20, method="inclusive")
     return Sampled(
         jobs=len(times_s),
@@ -42,9 +42,9 @@ def sampled_from(times_s: list[float]) -> Sampled:
     )
 
 
-def readings(sampled: Sampled | None) -> list[Reading]:
+def readings(sampled: Sampled | None) -> list[LoadReading]:
     return [
-        Reading(at_s=n * _EVERY_S, inserted={7: round(n * _EVERY_S * _RATE)}, waiting=0, running=9, sampled=sampled)
+        LoadReading(at_s=n * _EVERY_S, inserted={7: round(n * _EVERY_S * _RATE)}, waiting=0, running=9, sampled=sampled)
         for n in range(13)
     ]
 

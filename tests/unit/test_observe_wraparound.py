@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stallbench.observe.postgres.wraparound import WraparoundSubject
-from stallbench.observe.subject import Known, Look
+from stallbench.observe.diagnostic import ObserverState, Reading
+from stallbench.observe.postgres.wraparound import WraparoundDiagnostic
 
 FREEZE_AT = 200_000_000
 
@@ -28,8 +28,8 @@ class MadeUpServer:
 
 def say(xids: int, multixacts: int) -> str:
     """Return the sentence of the second reading, ten seconds after the first."""
-    subject, server = WraparoundSubject(), MadeUpServer(xids, multixacts)
-    first, second = (subject.look(Look(server=server, at_s=at_s, known=Known())) for at_s in (0.0, 10.0))
+    subject, server = WraparoundDiagnostic(), MadeUpServer(xids, multixacts)
+    first, second = (subject.read(Reading(server=server, at_s=at_s, state=ObserverState())) for at_s in (0.0, 10.0))
     assert "transactions/s" not in first.sentences[0]
     return second.sentences[0]
 

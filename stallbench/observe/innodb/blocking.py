@@ -11,12 +11,12 @@ import pymysql
 from stallbench.engines.collectors.innodb_locks import read_deadlock_count
 from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.engines.deadlocks.innodb import parse_deadlock
+from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_age, format_plural, shorten_text
 from stallbench.observe.innodb.lock_waits import METADATA_LOCK, ROW
 from stallbench.observe.innodb.metadata_locks import MEANS, SERVER_LOCK
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, is_change, read_sessions, statement_to_cancel
 from stallbench.observe.lock_waits import LockWait, Session
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S
 from stallbench.observe.wait_tree import MOST_SHOWN, WaitTree, judge_wait, longest_s
 
@@ -28,7 +28,7 @@ FoundT = TypeVar("FoundT")
 _MEANS_OF = {METADATA_LOCK: MEANS, SERVER_LOCK: "nobody can write before it is released"}
 
 
-class InnoDBBlockingSubject(Subject):
+class InnoDBBlockingDiagnostic(Diagnostic):
     """Shows who waits for whom as trees, each below the session that is to be ended."""
 
     name = "blocking"
@@ -39,10 +39,10 @@ class InnoDBBlockingSubject(Subject):
         """Know no earlier count of deadlocks."""
         self._deadlocks: tuple[int, float] | None = None
 
-    def look(self, look: Look) -> Section:
-        """Return the sessions that wait, below those for which they wait, and the deadlocks since the last look."""
-        unseen: list[Unseen] = []
-        tree = read_tree(look)
+    def read(self, reading: Reading) -> Section:
+        """Return the sessions that wait, below those for which they wait, and the deadlocks since the last reading."""
+        not_visible: list[NotVisible] = []
+        tree = read_tree(reading)
         waits = tree.waits
         is_for_metadata = any(one.kind == METADATA_LOCK for one in waits.by_session.values())
         findings = tree.judge_heads(
@@ -55,19 +55,21 @@ class InnoDBBlockingSubject(Subject):
         )
         unknown = [one for one in waits.by_session.values() if not one.blockers]
         transactions = (
-            _read_if_allowed(lambda: read_open_transactions(look.server), "open transactions", unseen) if unknown else None
+            _read_if_allowed(lambda: read_open_transactions(reading.server), "open transactions", not_visible)
+            if unknown
+            else None
         )
         for kind in dict.fromkeys(one.kind for one in unknown):
             of_kind = [one for one in unknown if one.kind == kind]
             findings += _judge_unknown(of_kind, tree, self.name, transactions or ())
-        sentences = _count(look, tree)
-        deadlocks = _read_if_allowed(lambda: read_deadlock_count(look.server), "the number of deadlocks", unseen)
+        sentences = _count(reading, tree)
+        deadlocks = _read_if_allowed(lambda: read_deadlock_count(reading.server), "the number of deadlocks", not_visible)
         if deadlocks is not None:
             sentences.append(f"{format_plural(deadlocks, 'deadlock')} since the server was started.")
-            before, self._deadlocks = self._deadlocks, (deadlocks, look.at_s)
+            before, self._deadlocks = self._deadlocks, (deadlocks, reading.at_s)
             if before and deadlocks > before[0]:
-                new, over_s = format_plural(deadlocks - before[0], "deadlock"), look.at_s - before[1]
-                latest = _read_if_allowed(lambda: _describe_latest(look), "the statements of the latest deadlock", unseen)
+                new, over_s = format_plural(deadlocks - before[0], "deadlock"), reading.at_s - before[1]
+                latest = _read_if_allowed(lambda: _describe_latest(reading), "the statements of the latest deadlock", not_visible)
                 findings.append(
                     Finding(
                         severity=Severity.WARNING,
@@ -84,26 +86,26 @@ class InnoDBBlockingSubject(Subject):
             sentences=tuple(sentences),
             says_nothing=not waits and not deadlocks,
             findings=tuple(findings),
-            unseen=tuple(unseen),
+            not_visible=tuple(not_visible),
         )
 
 
-def _count(look: Look, tree: WaitTree) -> list[str]:
+def _count(reading: Reading, tree: WaitTree) -> list[str]:
     """Return how many wait, and for what nobody does."""
     kinds = [one.kind for one in tree.waits.by_session.values()]
     sentences = [tree.count()] if kinds else []
     if tree.waits.is_complete and ROW not in kinds:
         sentences.append("No session waits for a row lock.")
     if METADATA_LOCK not in kinds:
-        seen = "" if look.known.sees_all else " that this user may see"
+        seen = "" if reading.state.sees_all else " that this user may see"
         sentences.append(f"No session{seen} waits for a metadata lock.")
     return sentences
 
 
-def read_tree(look: Look) -> WaitTree:
+def read_tree(reading: Reading) -> WaitTree:
     """Return who waits for whom, with what is known of these sessions."""
-    waits = look.known.lock_waits
-    sessions = read_sessions(look.server, [*waits.heads, *waits.by_session], sees_all=look.known.sees_all)
+    waits = reading.state.lock_waits
+    sessions = read_sessions(reading.server, [*waits.heads, *waits.by_session], sees_all=reading.state.sees_all)
     return WaitTree(waits=waits, sessions=sessions, name_without_session=str)
 
 
@@ -171,19 +173,19 @@ def _judge_unknown(
     ]
 
 
-def _describe_latest(look: Look) -> str:
+def _describe_latest(reading: Reading) -> str:
     """Return the statements of the latest deadlock; empty if the server lists none. Raises PyMySQL's errors: the listing needs PROCESS."""
-    rows = look.server.fetch(_LISTING)
+    rows = reading.server.fetch(_LISTING)
     latest = parse_deadlock(str(rows[0][2])) if rows else None
     if latest is None:
         return ""
     return " The latest: " + " / ".join(shorten_text(one.sql, 70, "mysql") for one in latest.transactions) + "."
 
 
-def _read_if_allowed(read: Callable[[], FoundT], what: str, unseen: list[Unseen]) -> FoundT | None:
-    """Return what ``read`` finds; none if the server refuses, which is added to ``unseen``, so that the rest of the section is shown."""
+def _read_if_allowed(read: Callable[[], FoundT], what: str, not_visible: list[NotVisible]) -> FoundT | None:
+    """Return what ``read`` finds; none if the server refuses, which is added to ``not_visible``, so that the rest of the section is shown."""
     try:
         return read()
     except pymysql.Error as error:
-        unseen.append(Unseen(what=what, why=str(error.args[-1])))
+        not_visible.append(NotVisible(what=what, why=str(error.args[-1])))
         return None

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from stallbench.engines.collectors.innodb_purge import read_history_list_length
 from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
+from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
 from stallbench.observe.formatting import capitalize_first, format_age, format_count, format_plural, format_since, shorten_text
 from stallbench.observe.innodb.blocking import end_head, read_tree
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, read_sessions
 from stallbench.observe.lock_waits import Session
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, VERY_LONG_TRANSACTION_S
 from stallbench.observe.wait_tree import WaitTree
 
@@ -19,7 +19,7 @@ _LONG_LIST, _VERY_LONG_LIST = 100_000, 1_000_000
 _MEANS = "purge cannot remove row versions that are younger, so every claim reads past more of them"
 
 
-class InnoDBHorizonSubject(Subject):
+class InnoDBHorizonDiagnostic(Diagnostic):
     """Reads the open transactions, their read views, and the history list."""
 
     name = "horizon"
@@ -30,23 +30,23 @@ class InnoDBHorizonSubject(Subject):
         """Know no earlier length."""
         self._last: tuple[float, int] | None = None
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return the oldest transactions, and a finding for the one whose read view is the oldest if it is old."""
-        found = [one for one in read_open_transactions(look.server) if one.age_s >= BRIEF_S]
+        found = [one for one in read_open_transactions(reading.server) if one.age_s >= BRIEF_S]
         unknown = [one for one in found if one.view_unknown_because]
         holding = sorted(
             (one for one in found if one.view_age_xids is not None), key=lambda one: (-(one.view_age_xids or 0), -one.age_s)
         )
         shown = holding[:_MOST_SHOWN]
-        tree = read_tree(look)
-        sessions = read_sessions(look.server, [one.thread_id for one in shown], sees_all=look.known.sees_all)
+        tree = read_tree(reading)
+        sessions = read_sessions(reading.server, [one.thread_id for one in shown], sees_all=reading.state.sees_all)
         causes = {one.thread_id: heads[0] for one in shown if (heads := tree.waits.find_heads(one.thread_id))}
-        length = read_history_list_length(look.server)
+        length = read_history_list_length(reading.server)
         growth = ""
         if length is not None:
-            if self._last and look.at_s > self._last[0]:
-                growth = f" ({(length - self._last[1]) / (look.at_s - self._last[0]):+,.1f}/s)"
-            self._last = (look.at_s, length)
+            if self._last and reading.at_s > self._last[0]:
+                growth = f" ({(length - self._last[1]) / (reading.at_s - self._last[0]):+,.1f}/s)"
+            self._last = (reading.at_s, length)
         rows = tuple(
             (
                 _name(one, sessions),
@@ -73,8 +73,8 @@ class InnoDBHorizonSubject(Subject):
                 _judge(one, sessions, length, causes.get(one.thread_id), tree) for one in holding[:1] if _is_long(one, length)
             )
             or _judge_without_view([*holding, *unknown], length),
-            unseen=tuple(
-                Unseen(what=f"which session holds purge back: the read views of {_name_some(those)}", why=why)
+            not_visible=tuple(
+                NotVisible(what=f"which session holds purge back: the read views of {_name_some(those)}", why=why)
                 for why in dict.fromkeys(one.view_unknown_because for one in unknown)
                 if (those := [one for one in unknown if one.view_unknown_because == why])
             ),
@@ -122,7 +122,7 @@ def _judge(
     is_urgent = one.age_s >= VERY_LONG_TRANSACTION_S or (length or 0) >= _VERY_LONG_LIST
     return Finding(
         severity=Severity.CRITICAL if is_urgent else Severity.WARNING,
-        subject=InnoDBHorizonSubject.name,
+        subject=InnoDBHorizonDiagnostic.name,
         about=str(one.thread_id),
         sentence=f"{capitalize_first(_name(one, sessions))} has had a read view for {format_age(one.age_s)}, since {format_since(one.age_s)} "
         f"({format_plural(one.view_age_xids or 0, 'transaction')} ago){doing}.{waits} The history list has {format_count(length)} entries.",
@@ -138,7 +138,7 @@ def _judge_without_view(holding: Sequence[OpenTransaction], length: int | None) 
     return (
         Finding(
             severity=Severity.WARNING,
-            subject=InnoDBHorizonSubject.name,
+            subject=InnoDBHorizonDiagnostic.name,
             about="history list",
             sentence=f"The history list has {format_count(length)} entries, and no old read view is there: purge does not keep up with writes.",
             because="claims read past row versions that are not purged",

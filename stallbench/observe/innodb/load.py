@@ -12,13 +12,13 @@ from typing import Any
 
 from stallbench.engines import loaded_errors
 from stallbench.errors import BadInputError
+from stallbench.observe.diagnostic import Reading, Section
 from stallbench.observe.innodb.queues import read_tables
 from stallbench.observe.known_queue import Recorded
 from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING
-from stallbench.observe.postgres.load import MOST_SAMPLED, OPTION, LoadSubject
+from stallbench.observe.postgres.load import MOST_SAMPLED, OPTION, LoadDiagnostic
 from stallbench.observe.postgres.recognition import QueueTable
-from stallbench.observe.profile.reading import Reading, Sampled
-from stallbench.observe.subject import Look, Section
+from stallbench.observe.profile.reading import LoadReading, Sampled
 
 _INSERTED = """
 SELECT coalesce(auto_increment, 1), @@auto_increment_increment FROM information_schema.tables
@@ -33,11 +33,11 @@ _SAMPLE = "SELECT {kind}, {size} FROM {table} AS job WHERE {which} LIMIT {limit}
 _HASH = "cast(conv(left(sha2(concat('{salt}', {column}), 256), 15), 16, 10) AS unsigned)"
 
 
-class InnoDBLoadSubject(LoadSubject):
-    """Keeps a `Reading` of each look at one queue."""
+class InnoDBLoadDiagnostic(LoadDiagnostic):
+    """Keeps a `LoadReading` of each reading of one queue."""
 
     _is_numbered: bool | None = None
-    """Whether the table has an AUTO_INCREMENT; none before the first look."""
+    """Whether the table has an AUTO_INCREMENT; none before the first reading."""
 
     def find_recorded(self, table: QueueTable) -> Recorded | None:
         """Return what can be seen of its jobs; none if its load cannot be recorded."""
@@ -49,29 +49,29 @@ class InnoDBLoadSubject(LoadSubject):
         if self._is_numbered is False:
             raise BadInputError(f"{OPTION}: the queue's table has no AUTO_INCREMENT, by which enqueued jobs are counted")
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Add a reading; the section has no title, so the report does not show it."""
-        self.is_replica = look.known.is_replica
+        self.is_replica = reading.state.is_replica
         table = self.find_table()
         recorded = self.find_recorded(table) if table else None
         if table is None or recorded is None:
             return Section(title="")
-        self.stands_in, self.server = recorded.queue, _describe_server(look.known.version)
-        self.engine = look.server.endpoint.engine
+        self.stands_in, self.server = recorded.queue, _describe_server(reading.state.version)
+        self.engine = reading.server.endpoint.engine
         at_s = time.monotonic()
         if self._is_numbered is None:
-            ((columns,),) = look.server.fetch(_IS_NUMBERED, (table.plain_schema, table.plain_name))
+            ((columns,),) = reading.server.fetch(_IS_NUMBERED, (table.plain_schema, table.plain_name))
             self._is_numbered = bool(columns)
-        rows = look.server.fetch(_INSERTED, (table.plain_schema, table.plain_name)) if self._is_numbered else []
+        rows = reading.server.fetch(_INSERTED, (table.plain_schema, table.plain_name)) if self._is_numbered else []
         inserted = {number: int(next_id) // int(step) for number, (next_id, step) in enumerate(rows)}
-        counts = self.queues.counted_at(table, look.at_s)
+        counts = self.queues.counted_at(table, reading.at_s)
         waiting = counts.ready if counts and counts.ready is not None and counts.ready <= MOST_COUNTED else None
         running = counts.running if counts and counts.running is not None and counts.running <= MOST_RUNNING else None
         if running is not None and counts is not None:
             running = max(0, running - (counts.overdue or 0))
-        total, by_kind = self._sample_rows(look, table, recorded)
+        total, by_kind = self._sample_rows(reading, table, recorded)
         self.readings.append(
-            Reading(
+            LoadReading(
                 at_s=at_s,
                 inserted=inserted,
                 waiting=waiting,
@@ -83,7 +83,7 @@ class InnoDBLoadSubject(LoadSubject):
         )
         return Section(title="")
 
-    def _sample_rows(self, look: Look, table: QueueTable, recorded: Recorded) -> tuple[Sampled | None, dict[int, Sampled]]:
+    def _sample_rows(self, reading: Reading, table: QueueTable, recorded: Recorded) -> tuple[Sampled | None, dict[int, Sampled]]:
         """Return the figures of a sample, together and by kind; none if the server refuses."""
         known = table.known.innodb if table.known else None
         assert known is not None, "the load of no other table is recorded"
@@ -96,7 +96,7 @@ class InnoDBLoadSubject(LoadSubject):
             limit=MOST_SAMPLED,
         )
         try:
-            rows = read_tables(look.server, query, table)
+            rows = read_tables(reading.server, query, table)
         except loaded_errors():  # an older or newer version of the library without such a column, or a sample that took too long
             return None, {}
         kinds = {int(kind) for kind, _ in rows if kind is not None}

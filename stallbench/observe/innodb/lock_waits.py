@@ -12,6 +12,7 @@ from typing import Any
 
 import pymysql
 
+from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading, Section
 from stallbench.observe.formatting import format_plural, shorten_text
 from stallbench.observe.innodb.metadata_locks import (
     SERVER_LOCK,
@@ -23,7 +24,6 @@ from stallbench.observe.innodb.metadata_locks import (
 )
 from stallbench.observe.innodb.sessions import NO_SESSION
 from stallbench.observe.lock_waits import LockWait, LockWaits, Session
-from stallbench.observe.subject import Look, Section, Subject, Unseen
 from stallbench.sql_literals import split_literals
 
 ROW, METADATA_LOCK, USER_LOCK = "a row", "metadata lock", "lock of GET_LOCK"
@@ -42,40 +42,44 @@ _EXECUTED_COMMENT = re.compile(r"/\*M?!")
 _USED_BY = "SELECT is_used_lock(%s)"
 
 
-class InnoDBLockWaitsSubject(Subject):
+class InnoDBLockWaitsDiagnostic(Diagnostic):
     """Reads who waits for whom only if a session waits."""
 
     name = "lock waits"
     what = "who waits for whom"
     position = 5
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return no table: other subjects show what it found."""
-        unseen: list[Unseen] = []
-        look.known.lock_waits = LockWaits()
-        rows = look.server.fetch(_COUNT)
+        not_visible: list[NotVisible] = []
+        reading.state.lock_waits = LockWaits()
+        rows = reading.server.fetch(_COUNT)
         waiting = int(rows[0][1]) if rows else 0
         row_waits: list[LockWait] = []
         is_complete = True
         if waiting:
             try:
-                row_waits = _read_row_waits(look.server)
+                row_waits = _read_row_waits(reading.server)
                 is_complete = len(row_waits) < _MOST_WAITS
             except pymysql.Error as error:
                 is_complete = False
-                unseen.append(Unseen(what=f"who blocks {format_plural(waiting, 'waiting session')}", why=str(error.args[-1])))
-        metadata_waits = read_metadata_waits(look.server)
+                not_visible.append(
+                    NotVisible(what=f"who blocks {format_plural(waiting, 'waiting session')}", why=str(error.args[-1]))
+                )
+        metadata_waits = read_metadata_waits(reading.server)
         blockers: Mapping[int, Blockers] = {}
         if metadata_waits:
             try:
-                blockers = read_metadata_blockers(look.server)
+                blockers = read_metadata_blockers(reading.server)
                 if not blockers and any(not one.is_of_server for one in metadata_waits):
-                    unseen.append(describe_unrecorded())
+                    not_visible.append(describe_unrecorded())
             except pymysql.Error as error:
-                unseen.append(Unseen(what="who holds the metadata lock for which sessions wait", why=str(error.args[-1])))
-        others = [_make_wait(look.server, one, blockers.get(one.pid)) for one in metadata_waits]
-        look.known.lock_waits = LockWaits([*row_waits, *others], is_complete=is_complete)
-        return Section(title="", unseen=tuple(unseen))
+                not_visible.append(
+                    NotVisible(what="who holds the metadata lock for which sessions wait", why=str(error.args[-1]))
+                )
+        others = [_make_wait(reading.server, one, blockers.get(one.pid)) for one in metadata_waits]
+        reading.state.lock_waits = LockWaits([*row_waits, *others], is_complete=is_complete)
+        return Section(title="", not_visible=tuple(not_visible))
 
 
 def _read_row_waits(server: Any) -> list[LockWait]:

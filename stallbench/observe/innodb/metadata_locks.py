@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from stallbench.observe.diagnostic import NotVisible
 from stallbench.observe.innodb.sessions import is_change
-from stallbench.observe.subject import Unseen
 
 _OF_SERVER = ("Waiting for backup lock", "Waiting for global read lock", "Waiting for commit lock")
 """States of those who want to write, or to commit, while a backup has locked the whole server."""
@@ -140,9 +140,9 @@ def _is_in_conflict(lock: OtherLock) -> bool:
     return conflicts is None or lock.kind in conflicts
 
 
-def describe_unrecorded() -> Unseen:
+def describe_unrecorded() -> NotVisible:
     """Return that the server does not record who holds metadata locks, as is MariaDB's default."""
-    return Unseen(
+    return NotVisible(
         what="who holds the metadata lock for which sessions wait",
         why="the performance schema does not record metadata locks",
         remedy="UPDATE performance_schema.setup_instruments SET enabled = 'YES' WHERE name = 'wait/lock/metadata/sql/mdl'; "

@@ -6,43 +6,43 @@ from typing import TYPE_CHECKING
 
 from stallbench.engines.mysql import DRIVER
 from stallbench.observe.address import PRIMARY, ObservedServers
+from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading
 from stallbench.observe.formatting import format_age
-from stallbench.observe.innodb.blocking import InnoDBBlockingSubject
-from stallbench.observe.innodb.horizon import InnoDBHorizonSubject
-from stallbench.observe.innodb.lock_waits import InnoDBLockWaitsSubject
-from stallbench.observe.innodb.prepared import InnoDBPreparedSubject
-from stallbench.observe.innodb.queues import InnoDBQueuesSubject
-from stallbench.observe.innodb.rights import InnoDBRightsSubject
-from stallbench.observe.innodb.servers import InnoDBConnectionsSubject, InnoDBReplicationSubject
+from stallbench.observe.innodb.blocking import InnoDBBlockingDiagnostic
+from stallbench.observe.innodb.horizon import InnoDBHorizonDiagnostic
+from stallbench.observe.innodb.lock_waits import InnoDBLockWaitsDiagnostic
+from stallbench.observe.innodb.prepared import InnoDBPreparedDiagnostic
+from stallbench.observe.innodb.queues import InnoDBQueuesDiagnostic
+from stallbench.observe.innodb.rights import InnoDBRightsDiagnostic
+from stallbench.observe.innodb.servers import InnoDBConnectionsDiagnostic, InnoDBReplicationDiagnostic
 from stallbench.observe.innodb.session import InnoDBSession
-from stallbench.observe.innodb.statements import InnoDBStatementsSubject
+from stallbench.observe.innodb.statements import InnoDBStatementsDiagnostic
 from stallbench.observe.observer import Observer
-from stallbench.observe.postgres.queues import QueuesSubject
-from stallbench.observe.subject import Look, Subject, Unseen
+from stallbench.observe.postgres.queues import QueuesDiagnostic
 
 if TYPE_CHECKING:
-    from stallbench.observe.postgres.load import LoadSubject
+    from stallbench.observe.postgres.load import LoadDiagnostic
 
 _REFUSED = {1044, 1045, 1142, 1143, 1227, 1356, 1370}
 
 
-def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject, load: LoadSubject | None = None) -> Observer:
+def make_innodb_observer(servers: ObservedServers, queues: QueuesDiagnostic, load: LoadDiagnostic | None = None) -> Observer:
     """Return the observer. ``queues``: finds and counts the queues. ``load``: records the load of the queue."""
-    assert isinstance(queues, InnoDBQueuesSubject), "of this family of engines"
+    assert isinstance(queues, InnoDBQueuesDiagnostic), "of this family of engines"
     endpoints = {PRIMARY: servers.primary, **servers.replicas}
     return Observer(
         lambda name: InnoDBSession(endpoints[name], name, servers.encryption.get(name)),
         tuple(servers.replicas),
         [
-            InnoDBRightsSubject(),
-            InnoDBLockWaitsSubject(),
-            InnoDBHorizonSubject(),
-            InnoDBPreparedSubject(),
+            InnoDBRightsDiagnostic(),
+            InnoDBLockWaitsDiagnostic(),
+            InnoDBHorizonDiagnostic(),
+            InnoDBPreparedDiagnostic(),
             queues,
-            InnoDBBlockingSubject(),
-            InnoDBStatementsSubject(),
-            InnoDBReplicationSubject(),
-            InnoDBConnectionsSubject(),
+            InnoDBBlockingDiagnostic(),
+            InnoDBStatementsDiagnostic(),
+            InnoDBReplicationDiagnostic(),
+            InnoDBConnectionsDiagnostic(),
             *([load] if load else []),
         ],
         describe=_describe,
@@ -50,19 +50,19 @@ def make_innodb_observer(servers: ObservedServers, queues: QueuesSubject, load: 
     )
 
 
-def _describe(look: Look) -> str:
-    endpoint, known = look.server.endpoint, look.known
-    if not known.version:
+def _describe(reading: Reading) -> str:
+    endpoint, state = reading.server.endpoint, reading.state
+    if not state.version:
         return f"{endpoint.host}:{endpoint.port}"
-    product = "MariaDB" if "mariadb" in known.version.lower() else "MySQL"
+    product = "MariaDB" if "mariadb" in state.version.lower() else "MySQL"
     return (
-        f"{known.database} on {endpoint.host}:{endpoint.port}: {product} {known.version.partition('-')[0]}, "
-        f"{'read-only' if known.is_replica else 'accepts writes'}, up for {format_age(known.up_s)}; read-only as {known.user}"
+        f"{state.database} on {endpoint.host}:{endpoint.port}: {product} {state.version.partition('-')[0]}, "
+        f"{'read-only' if state.is_replica else 'accepts writes'}, up for {format_age(state.up_s)}; read-only as {state.user}"
     )
 
 
-def _explain(subject: Subject, error: Exception) -> Unseen:
+def _explain(subject: Diagnostic, error: Exception) -> NotVisible:
     words = DRIVER.describe(error)
     if error.args and error.args[0] in _REFUSED:
-        return Unseen(what=subject.what, why=f"the server refuses: {words}")
-    return Unseen(what=subject.what, why=words)
+        return NotVisible(what=subject.what, why=f"the server refuses: {words}")
+    return NotVisible(what=subject.what, why=words)

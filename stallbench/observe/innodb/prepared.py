@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pymysql
 
+from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
 from stallbench.observe.formatting import format_age, format_plural, format_since
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 from stallbench.visible_text import raw_of
 
@@ -46,27 +46,27 @@ class PreparedXA(NamedTuple):
         return repr(text) if text.isprintable() and "\ufffd" not in text else self.xid
 
 
-class InnoDBPreparedSubject(Subject):
+class InnoDBPreparedDiagnostic(Diagnostic):
     """Reads the list of transactions; that of prepared ones, which needs another privilege, only if one belongs to no session."""
 
     name = "prepared"
     what = "prepared XA transactions"
     position = 15
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return the prepared transactions, and a finding if one without a session is older than a moment."""
-        detached = [row for row in read_without_session(look.server) if row[0] >= BRIEF_S]
+        detached = [row for row in read_without_session(reading.server) if row[0] >= BRIEF_S]
         if not detached:
             return Section(title="")
         try:
-            prepared = read_prepared(look.server, is_mariadb="mariadb" in look.known.version.lower())
+            prepared = read_prepared(reading.server, is_mariadb="mariadb" in reading.state.version.lower())
         except pymysql.Error as error:
-            why = Unseen(
+            why = NotVisible(
                 what="the names of prepared XA transactions",
                 why="XA RECOVER needs the privilege XA_RECOVER_ADMIN" if error.args[0] == _REFUSED else str(error.args[-1]),
-                remedy=f"GRANT XA_RECOVER_ADMIN ON *.* TO {_quote_user(look.known.user)};",
+                remedy=f"GRANT XA_RECOVER_ADMIN ON *.* TO {_quote_user(reading.state.user)};",
             )
-            return Section(title="", findings=(_judge(detached, [], self.name),), unseen=(why,))
+            return Section(title="", findings=(_judge(detached, [], self.name),), not_visible=(why,))
         if not prepared:
             return Section(title="")  # the server's own: it rolls back what a crash left, for example
         return Section(

@@ -12,12 +12,12 @@ import pymysql
 
 from stallbench.engines.error_kinds import MYSQL_LOCK_TIMEOUT, MYSQL_STATEMENT_TIMEOUT_CODES
 from stallbench.engines.mysql import DRIVER
+from stallbench.observe.diagnostic import NotVisible, Reading
 from stallbench.observe.innodb.rights import quote_account
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING, JobCounts
-from stallbench.observe.postgres.queues import DROPPED, REFUSED, TOO_LONG, QueuesSubject
+from stallbench.observe.postgres.queues import DROPPED, REFUSED, TOO_LONG, QueuesDiagnostic
 from stallbench.observe.postgres.recognition import QueueTable, recognise
-from stallbench.observe.subject import Look, Unseen
 from stallbench.visible_text import raw_of
 
 _COLUMNS = """
@@ -73,47 +73,47 @@ def read_tables(server: Any, query: str, table: QueueTable) -> list[tuple[Any, .
             server.fetch(f"HANDLER {alias} CLOSE")
 
 
-class InnoDBQueuesSubject(QueuesSubject):
+class InnoDBQueuesDiagnostic(QueuesDiagnostic):
     """Recognises the libraries that its files in ``known_queues/`` describe for InnoDB."""
 
     why_missing = "this user sees no such table"
     form = "TABLE, or DATABASE.TABLE if it is in another database"
 
-    def find_all(self, look: Look) -> list[QueueTable]:
+    def find_all(self, reading: Reading) -> list[QueueTable]:
         """Return the tables of these libraries in the database."""
         names = "|".join(sorted({known.usual_table for known in find_known_queues().values() if known.innodb}))
-        found = self._read(look, _RECOGNISABLE, (names,))
+        found = self._read(reading, _RECOGNISABLE, (names,))
         return [table for table in found if table.known is not None and table.known.innodb is not None]
 
     def describe_form(self, name: str) -> str:
         """Return how to give the name of a table that was not found."""
         return f"give it as {self.form}"
 
-    def describe_none(self, look: Look) -> Unseen:
+    def describe_none(self, reading: Reading) -> NotVisible:
         """Return, too, that the server may hide the table from this user."""
-        user = look.known.user
-        return Unseen(
+        user = reading.state.user
+        return NotVisible(
             what=self.what,
             why=f"no queue table was recognised in this database; name it with --table TABLE; the server hides a table on which {user} has no right",
-            remedy=f"GRANT SELECT ON {_quote(look.known.database)}.TABLE TO {quote_account(user)};",
+            remedy=f"GRANT SELECT ON {_quote(reading.state.database)}.TABLE TO {quote_account(user)};",
         )
 
-    def find_named(self, look: Look, name: str) -> QueueTable | None:
+    def find_named(self, reading: Reading, name: str) -> QueueTable | None:
         """Return the table that the user named, in the connected database or in another one; none if there is no such table."""
         written = _NAME.fullmatch(name)
         if written is None:
             return None
         schema = _unquote(written["schema"]) if written["schema"] else None
-        return next(iter(self._read(look, _NAMED, (schema, _unquote(written["table"])))), None)
+        return next(iter(self._read(reading, _NAMED, (schema, _unquote(written["table"])))), None)
 
-    def count(self, look: Look, table: QueueTable) -> JobCounts:
+    def count(self, reading: Reading, table: QueueTable) -> JobCounts:
         """Count the jobs of one queue; raises PyMySQL's errors."""
         known = table.known.innodb if table.known else None
         if known is None or table.known is None:
-            ((rows, _),) = read_tables(look.server, _ROWS.format(table=table.name, limit=MOST_COUNTED + 1), table)
+            ((rows, _),) = read_tables(reading.server, _ROWS.format(table=table.name, limit=MOST_COUNTED + 1), table)
             return JobCounts(ready=int(rows), oldest_s=None)
         values: dict[str, Any] = {"table": table.name, "where": known.ready.where, "since": known.ready.since}
-        ((ready, oldest_s),) = read_tables(look.server, _READY.format(**values, limit=MOST_COUNTED + 1), table)
+        ((ready, oldest_s),) = read_tables(reading.server, _READY.format(**values, limit=MOST_COUNTED + 1), table)
         oldest_s = None if oldest_s is None else float(oldest_s)
         if known.running is None:
             return JobCounts(ready=int(ready), oldest_s=oldest_s)
@@ -125,7 +125,7 @@ class InnoDBQueuesSubject(QueuesSubject):
             "since": own.since,
             "rescue_at": f"({rescue_from}) + {rescue}" if rescue else "NULL",
         }
-        ((running, longest_s, overdue),) = read_tables(look.server, _RUNNING.format(**values, limit=MOST_RUNNING + 1), table)
+        ((running, longest_s, overdue),) = read_tables(reading.server, _RUNNING.format(**values, limit=MOST_RUNNING + 1), table)
         return JobCounts(
             ready=int(ready),
             oldest_s=oldest_s,
@@ -138,9 +138,9 @@ class InnoDBQueuesSubject(QueuesSubject):
         """Return why a count failed; none if only the server's words tell."""
         return _ERRORS.get(DRIVER.code(error)) if isinstance(error, pymysql.Error) else None
 
-    def _read(self, look: Look, condition: str, values: tuple[str | None, ...]) -> list[QueueTable]:
+    def _read(self, reading: Reading, condition: str, values: tuple[str | None, ...]) -> list[QueueTable]:
         columns: dict[tuple[str, str], set[str]] = {}
-        for schema, table, column in look.server.fetch(_COLUMNS.format(condition=condition), values):
+        for schema, table, column in reading.server.fetch(_COLUMNS.format(condition=condition), values):
             columns.setdefault((schema, table), set()).add(column)
         return [
             QueueTable(
@@ -152,7 +152,7 @@ class InnoDBQueuesSubject(QueuesSubject):
                 is_readable=True,
                 leaves=(),
                 # The collectors look in the connected database, and must not find another table of the same name there.
-                leaf_names=(raw_of(table) if schema == look.known.database else f"{raw_of(schema)}.{raw_of(table)}",),
+                leaf_names=(raw_of(table) if schema == reading.state.database else f"{raw_of(schema)}.{raw_of(table)}",),
             )
             for (schema, table), names in sorted(columns.items())
         ]

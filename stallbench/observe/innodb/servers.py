@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stallbench.engines.mysql import read_replica_status
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
 from stallbench.observe.formatting import format_age, format_count, format_plural
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS, FEW_CONNECTIONS, MANY_CONNECTIONS
 from stallbench.sql_names import quote_text
 
@@ -21,29 +21,29 @@ GROUP BY user ORDER BY sessions DESC LIMIT 1
 _CONNECTED = "SHOW GLOBAL STATUS LIKE 'Threads_connected'"
 
 
-class InnoDBConnectionsSubject(Subject):
+class InnoDBConnectionsDiagnostic(Diagnostic):
     """Counts sessions, and by their user if few connections are left."""
 
     name = "connections"
     what = "the number of connections"
     position = 80
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return the count in one sentence, and a finding with who has most of them if few connections are left."""
-        ((_, connected),) = look.server.fetch(_CONNECTED)
-        ((limit,),) = look.server.fetch("SELECT @@max_connections")
+        ((_, connected),) = reading.server.fetch(_CONNECTED)
+        ((limit,),) = reading.server.fetch("SELECT @@max_connections")
         total = int(connected)
         sentence = f"{format_plural(total, 'connection')} of {format_count(limit)} {'is' if total == 1 else 'are'} in use."
         findings: tuple[Finding, ...] = ()
         if total >= MANY_CONNECTIONS * limit or limit - total <= FEW_CONNECTIONS:
-            findings = (_judge_connections(look, sentence, total, int(limit)),)
+            findings = (_judge_connections(reading, sentence, total, int(limit)),)
         return Section(title="Connections", sentences=(sentence,), says_nothing=not findings, findings=findings)
 
 
-def _judge_connections(look: Look, sentence: str, total: int, limit: int) -> Finding:
+def _judge_connections(reading: Reading, sentence: str, total: int, limit: int) -> Finding:
     share, statement, caution = "", "", ""
     # Who has no PROCESS sees only sessions of its own.
-    rows = look.server.fetch(_OWNERS) if look.known.sees_all else []
+    rows = reading.server.fetch(_OWNERS) if reading.state.sees_all else []
     if rows:
         user, count, idle, longest_s, hosts = rows[0]
         share = f" {format_count(int(count))} of them are those of user {user}, {format_count(int(idle))} of which are idle outside a transaction"
@@ -58,7 +58,7 @@ def _judge_connections(look: Look, sentence: str, total: int, limit: int) -> Fin
         severity=Severity.CRITICAL
         if total >= ALMOST_ALL_CONNECTIONS * limit or limit - total <= FEW_CONNECTIONS
         else Severity.WARNING,
-        subject=InnoDBConnectionsSubject.name,
+        subject=InnoDBConnectionsDiagnostic.name,
         about="connections",
         sentence=f"{sentence}{share}",
         because="workers that reconnect are refused",
@@ -75,16 +75,16 @@ def _list_idle(user: str) -> str:
     )
 
 
-class InnoDBReplicationSubject(Subject):
+class InnoDBReplicationDiagnostic(Diagnostic):
     """Reads the status of a replica: a primary does not know what its replicas have applied."""
 
     name = "replication"
     what = "replication"
     position = 70
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return the state of the replica, and a finding if it does not follow or is far behind."""
-        with look.server.cursor() as cursor:
+        with reading.server.cursor() as cursor:
             status = read_replica_status(cursor)
         if not status:
             sentence = "This server is not a replica; observe a replica to see its delay."

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from stallbench.engines.ending import statement_to_kill
+from stallbench.observe.diagnostic import Remedy
 from stallbench.observe.formatting import format_age, shorten_text
 from stallbench.observe.lock_waits import Session
-from stallbench.observe.subject import Remedy
 
 NO_SESSION = "a transaction without a session (as a prepared XA transaction is)"
 _DETAILS = """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stallbench.engines.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_count, format_plural
 from stallbench.observe.postgres.dead_rows import find_keeper
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 from stallbench.sql_names import write_quoted
 
 MANY_DEAD = 10_000
@@ -56,7 +56,7 @@ class Overdue(NamedTuple):
         return "toast.autovacuum_enabled" if self.is_toast else "autovacuum_enabled"
 
 
-class AutovacuumSubject(Subject):
+class AutovacuumDiagnostic(Diagnostic):
     """Reads the settings that switch autovacuum off, and which tables would be due."""
 
     name = "autovacuum"
@@ -68,50 +68,50 @@ class AutovacuumSubject(Subject):
         """Know no table."""
         self._switched_off: list[Overdue] = []
 
-    def judge(self, look: Look) -> tuple[Finding, ...]:
+    def judge(self, reading: Reading) -> tuple[Finding, ...]:
         """Return a finding for each table that has many dead rows because it is switched off."""
-        return tuple(_judge_table(one, look) for one in self._switched_off)
+        return tuple(_judge_table(one, reading) for one in self._switched_off)
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return a finding for each table that has many dead rows because of such a setting."""
-        look.known.without_autovacuum = ()
+        reading.state.without_autovacuum = ()
         self._switched_off = []
-        if look.known.is_replica:
+        if reading.state.is_replica:
             return Section(title="")
-        is_on, counts, source = look.server.execute(_SETTINGS).fetchone() or (True, True, "")
+        is_on, counts, source = reading.server.execute(_SETTINGS).fetchone() or (True, True, "")
         if not counts:
             return Section(title="", findings=(_judge_counts(),))
         overdue = [
             Overdue(oid, write_quoted(name), *rest)
-            for oid, name, *rest in look.server.execute(_OVERDUE, {"is_off": not is_on}).fetchall()
+            for oid, name, *rest in reading.server.execute(_OVERDUE, {"is_off": not is_on}).fetchall()
         ]
         switched_off = [one for one in overdue if not one.is_enabled]
-        look.known.without_autovacuum = [one.oid for one in switched_off if not one.is_toast]
+        reading.state.without_autovacuum = [one.oid for one in switched_off if not one.is_toast]
         self._switched_off = switched_off
         findings = []
         if not is_on and (others := [one for one in overdue if one.is_enabled]):
-            findings.append(_judge_server(others, source, look.known.queue_oids))
+            findings.append(_judge_server(others, source, reading.state.queue_oids))
         return Section(title="", findings=tuple(findings))
 
 
-def _judge_table(one: Overdue, look: Look) -> Finding:
+def _judge_table(one: Overdue, reading: Reading) -> Finding:
     """Return the finding; a VACUUM is offered only if it would remove the rows now."""
-    is_queue = one.oid in look.known.queue_oids
+    is_queue = one.oid in reading.state.queue_oids
     where = "The values of {} that are stored beside it (TOAST) have" if one.is_toast else "{} has"
-    rows = look.known.dead_rows.get(one.oid) if not one.is_toast else None
-    old = next((each for each in look.known.holders if not each.is_young), None)
-    keeper = find_keeper(rows, look.known.holders)[1] if rows else old
+    rows = reading.state.dead_rows.get(one.oid) if not one.is_toast else None
+    old = next((each for each in reading.state.holders if not each.is_young), None)
+    keeper = find_keeper(rows, reading.state.holders)[1] if rows else old
     is_removable = keeper is None
     until = f"; removes none that died since {keeper.name} began" if keeper else ""
     return Finding(
         severity=Severity.CRITICAL if is_queue else Severity.WARNING,
-        subject=AutovacuumSubject.name,
+        subject=AutovacuumDiagnostic.name,
         about=f"{one.name}, {one.setting}",
         sentence=f"{where.format(one.name)} {format_count(one.dead)} dead rows beside {format_plural(one.live, 'live row')}, and nothing "
         f"removes them: autovacuum is switched off for the table ({one.setting} = off).",
         because="each claim reads past dead rows" if is_queue and not one.is_toast else "",
         statement=f"ALTER TABLE {one.name} RESET ({one.setting});",
-        caution="blocks neither readers nor writers; autovacuum then removes the dead rows when it next looks, usually within a minute"
+        caution="blocks neither readers nor writers; autovacuum then removes the dead rows when it next readings, usually within a minute"
         + until,
         other_ways=(
             Remedy(
@@ -130,7 +130,7 @@ def _judge_server(overdue: Sequence[Overdue], source: str, queue_oids: Sequence[
     is_lasting = source == "command line"
     return Finding(
         severity=Severity.CRITICAL if any(one.oid in queue_oids for one in overdue) else Severity.WARNING,
-        subject=AutovacuumSubject.name,
+        subject=AutovacuumDiagnostic.name,
         about="server",
         sentence=f"Autovacuum is switched off on this server (autovacuum = off), and dead rows pile up: {named}{more}."
         + (
@@ -147,7 +147,7 @@ def _judge_server(overdue: Sequence[Overdue], source: str, queue_oids: Sequence[
 def _judge_counts() -> Finding:
     return Finding(
         severity=Severity.WARNING,
-        subject=AutovacuumSubject.name,
+        subject=AutovacuumDiagnostic.name,
         about="track_counts",
         sentence="The server counts no dead rows (track_counts = off), so autovacuum removes none.",
         because="each claim reads past dead rows, and how many there are is not known",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from stallbench.observe.diagnostic import HORIZON, Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import capitalize_first, format_age, format_plural
 from stallbench.observe.lock_waits import LockWaits, Session
 from stallbench.observe.postgres.sessions import (
@@ -16,7 +17,6 @@ from stallbench.observe.postgres.sessions import (
     read_sessions,
     statement_to_cancel,
 )
-from stallbench.observe.subject import HORIZON, Finding, Look, Remedy, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S
 from stallbench.observe.wait_tree import MOST_SHOWN, WaitTree, judge_wait, longest_s
 
@@ -28,7 +28,7 @@ WHERE datname = pg_catalog.current_database()
 _DEADLOCK_TIMEOUT = "SELECT pg_catalog.current_setting('deadlock_timeout')"
 
 
-class BlockingSubject(Subject):
+class BlockingDiagnostic(Diagnostic):
     """Shows who waits for whom as trees, each below the session that is to be ended."""
 
     name = "blocking"
@@ -39,12 +39,12 @@ class BlockingSubject(Subject):
         """Know no earlier count of deadlocks."""
         self._deadlocks: tuple[int, float] | None = None
 
-    def look(self, look: Look) -> Section:
-        """Return the sessions that wait, below those for which they wait, and the deadlocks since the last look."""
-        deadlocks, reset_s = look.server.execute(_COUNTS).fetchone() or (0, None)
-        waits = look.known.lock_waits
-        sessions = read_sessions(look.server, [one for one in (*waits.heads, *waits.by_session) if isinstance(one, int)])
-        tree = replace(_make_tree(waits, sessions), described=look.known.described.get(HORIZON, frozenset()))
+    def read(self, reading: Reading) -> Section:
+        """Return the sessions that wait, below those for which they wait, and the deadlocks since the last reading."""
+        deadlocks, reset_s = reading.server.execute(_COUNTS).fetchone() or (0, None)
+        waits = reading.state.lock_waits
+        sessions = read_sessions(reading.server, [one for one in (*waits.heads, *waits.by_session) if isinstance(one, int)])
+        tree = replace(_make_tree(waits, sessions), described=reading.state.described.get(HORIZON, frozenset()))
         rows = tuple(islice(tree.list_rows(), MOST_SHOWN))
         findings = tree.judge_heads(
             self.name,
@@ -52,13 +52,13 @@ class BlockingSubject(Subject):
             lambda session: _cancel(session, tree, sessions),
         )
         if waits.cycles:
-            findings += _judge_deadlocks(look.server, waits, sessions)
+            findings += _judge_deadlocks(reading.server, waits, sessions)
         counted = f"{format_plural(deadlocks, 'deadlock')} "
         counted += (
             f"since the counters were reset {format_age(reset_s)} ago" if reset_s else "in all; the counters were never reset"
         )
         if self._deadlocks is not None and deadlocks > self._deadlocks[0]:
-            new, over_s = deadlocks - self._deadlocks[0], look.at_s - self._deadlocks[1]
+            new, over_s = deadlocks - self._deadlocks[0], reading.at_s - self._deadlocks[1]
             findings.append(
                 Finding(
                     severity=Severity.WARNING,
@@ -68,7 +68,7 @@ class BlockingSubject(Subject):
                     because="each is a transaction that was rolled back; the server's log shows the statements",
                 )
             )
-        self._deadlocks = (deadlocks, look.at_s)
+        self._deadlocks = (deadlocks, reading.at_s)
         return Section(
             title="Blocked sessions",
             columns=("session", "blocks", "waits", "for", "statement") if rows else (),
@@ -130,7 +130,7 @@ def _judge_deadlocks(server: Any, waits: LockWaits, sessions: Mapping[int, Sessi
         findings.append(
             Finding(
                 severity=judge_wait(waiting),
-                subject=BlockingSubject.name,
+                subject=BlockingDiagnostic.name,
                 about=f"deadlock of {', '.join(map(str, cycle))}",
                 sentence=f"{capitalize_first(', '.join(describe_session(one, sessions) for one in cycle))} wait for each other "
                 f"for {format_age(longest_s(waiting))}: a deadlock, which the server breaks itself after deadlock_timeout ({timeout}). "

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_age, format_count, format_plural
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS, FEW_CONNECTIONS, MANY_CONNECTIONS
 from stallbench.sql_names import quote_name, quote_text
 
@@ -50,20 +50,20 @@ class Owner(NamedTuple):
         )
 
 
-class ConnectionsSubject(Subject):
+class ConnectionsDiagnostic(Diagnostic):
     """Counts client sessions by their application, user and state."""
 
     name = "connections"
     what = "the number of connections"
     position = 80
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return the counts, and a finding with who has most of them if few connections are left."""
         rows = [
             (Owner(application, user), state, int(count))
-            for application, user, state, count in look.server.execute(_SESSIONS).fetchall()
+            for application, user, state, count in reading.server.execute(_SESSIONS).fetchall()
         ]
-        ((limit, reserved),) = look.server.execute(_LIMITS).fetchall()
+        ((limit, reserved),) = reading.server.execute(_LIMITS).fetchall()
         total, usable = sum(count for _, _, count in rows), limit - reserved
         states = _list_counts(rows, lambda row: row[1])
         owners = Counter[Owner]()
@@ -71,7 +71,7 @@ class ConnectionsSubject(Subject):
             owners[owner] += count
         findings: tuple[Finding, ...] = ()
         if total >= MANY_CONNECTIONS * usable or usable - total <= FEW_CONNECTIONS:
-            findings = (_judge(look, rows, owners.most_common(1)[0], total, limit, reserved),)
+            findings = (_judge(reading, rows, owners.most_common(1)[0], total, limit, reserved),)
         named = ", ".join(f"{owner.name}: {format_count(count)}" for owner, count in owners.most_common(_MOST_NAMED))
         sentence = (
             f"{format_plural(total, 'client session')} of {format_count(usable)} ({_describe_limit(limit, reserved)}): {states}."
@@ -96,14 +96,14 @@ def _list_counts(rows: Sequence[tuple[Owner, str, int]], key: Any) -> str:
 
 
 def _judge(
-    look: Look, rows: Sequence[tuple[Owner, str, int]], most: tuple[Owner, int], total: int, limit: int, reserved: int
+    reading: Reading, rows: Sequence[tuple[Owner, str, int]], most: tuple[Owner, int], total: int, limit: int, reserved: int
 ) -> Finding:
     owner, count = most
     usable = limit - reserved
     of_owner = _list_counts([row for row in rows if row[0] == owner], lambda row: row[1])
     idle, longest_s, clients = 0, None, []
-    if look.known.sees_all:
-        ((idle, longest_s, clients),) = look.server.execute(_IDLE, owner._asdict()).fetchall()
+    if reading.state.sees_all:
+        ((idle, longest_s, clients),) = reading.server.execute(_IDLE, owner._asdict()).fetchall()
     share = f" {format_count(count)} of them are those of {owner.name}: {of_owner}."
     if idle:
         origins = ", ".join(clients[:_MOST_NAMED]) + (", ..." if len(clients) > _MOST_NAMED else "")
@@ -113,7 +113,7 @@ def _judge(
         severity=Severity.CRITICAL
         if total >= ALMOST_ALL_CONNECTIONS * usable or usable - total <= FEW_CONNECTIONS
         else Severity.WARNING,
-        subject=ConnectionsSubject.name,
+        subject=ConnectionsDiagnostic.name,
         about="connections",
         sentence=f"{format_plural(total, 'connection')} of {format_count(usable)} are in use ({_describe_limit(limit, reserved)}).{share}",
         because="workers that reconnect are refused",

@@ -1,6 +1,6 @@
 """Would a vacuum remove a table's dead rows now? If not, which holder of the horizon keeps them? And do they cost a claim anything?
 
-A vacuum removes what died before the oldest holder began. When a row died is not known; what is known is how many rows were dead at earlier looks, what
+A vacuum removes what died before the oldest holder began. When a row died is not known; what is known is how many rows were dead at earlier readings, what
 the last vacuum left, and how fast rows die. Without any of these the answer is that it is not known.
 """
 
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from stallbench.observe.diagnostic import Finding
 from stallbench.observe.formatting import format_count, format_ms
-from stallbench.observe.subject import Finding
 from stallbench.observe.thresholds import CLAIM_BUFFERS, FEEDBACK_DELAY_S, SLOWER_CLAIM, YOUNG_HOLDER_S
 
 _FEWEST_XIDS = 10
-"""Between two looks; with fewer, what happens now says nothing about earlier."""
+"""Between two readings; with fewer, what happens now says nothing about earlier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +85,11 @@ class DeadRows:
     left: Left | None
     """By that vacuum; none if it is not known."""
     dead_before: int
-    """At the first look since its last vacuum."""
+    """At the first reading since its last vacuum."""
     xids_before: int
-    """Transactions that have begun since that look."""
+    """Transactions that have begun since that reading."""
     per_s: float | None
-    """Rows that die in a second, between the last two looks; none if that is not known."""
+    """Rows that die in a second, between the last two readings; none if that is not known."""
     per_xid: float | None
     """The same for each transaction."""
 
@@ -130,7 +130,7 @@ def find_keeper(rows: DeadRows, holders: Sequence[OldestHolder]) -> tuple[Remova
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimCost:
-    """What a call of a claim statement took between the last two looks, and earlier."""
+    """What a call of a claim statement took between the last two readings, and earlier."""
 
     text: str
     mean_ms: float

@@ -9,13 +9,13 @@ from typing import Any
 from stallbench.engines.collectors.connections import APPLICATION_PREFIX
 from stallbench.engines.collectors.horizon import SNAPSHOT, Holder, is_momentary, read_horizon
 from stallbench.engines.ending import statement_to_drop
+from stallbench.observe.diagnostic import HORIZON, Diagnostic, Finding, NotVisible, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_age, format_count, format_plural, format_since
 from stallbench.observe.postgres.blocking import describe_session, end_head
 from stallbench.observe.postgres.dead_rows import OldestHolder
 from stallbench.observe.postgres.session import APPLICATION
 from stallbench.observe.postgres.sessions import SessionDetails, commit_without_standby, end_prepared, end_session, read_sessions
 from stallbench.observe.postgres.slots import Slot, describe_loss_of_slot, read_slots
-from stallbench.observe.subject import HORIZON, Finding, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import BRIEF_S, LONG_TRANSACTION_S, MANY_XIDS, VERY_LONG_TRANSACTION_S, YOUNG_HOLDER_S
 
 _MOST_SHOWN = 6
@@ -36,7 +36,7 @@ _MANY_DEFERRED_XIDS = 10_000
 """A deferral of fewer transactions is over within seconds on a busy server."""
 _MOST_REMEMBERED = 200
 _FEWEST_XIDS = 10
-"""Between two looks; with fewer, their rate says nothing about earlier."""
+"""Between two readings; with fewer, their rate says nothing about earlier."""
 _MEANS = "VACUUM cannot remove any row that has died since, so every claim reads past more dead rows"
 _DEFERRED = "SELECT pg_catalog.current_setting('vacuum_defer_cleanup_age', true)::bigint"
 """None from PostgreSQL 16 on."""
@@ -75,15 +75,15 @@ class Effect:
 
 @dataclass(slots=True)
 class _History:
-    """What earlier looks saw: the server does not say for how long feedback, or a session that it hides, holds the horizon."""
+    """What earlier readings saw: the server does not say for how long feedback, or a session that it hides, holds the horizon."""
 
     next_xids: list[tuple[float, int]] = field(default_factory=list)
-    """The time of each look, and the next transaction id then."""
+    """The time of each reading, and the next transaction id then."""
     seen: dict[tuple[str, str, int], float] = field(default_factory=dict)
     """When a holder was first seen, by its server, its key and the transaction that it reaches back to."""
 
     def add(self, at_s: float, next_xid: int, holders: list[Holder]) -> None:
-        """Remember a look."""
+        """Remember a reading."""
         self.next_xids.append((at_s, next_xid))
         if len(self.next_xids) > _MOST_REMEMBERED:
             del self.next_xids[1::2]
@@ -108,7 +108,7 @@ class _History:
         return holder.age_xids * (now_s - then_s) / xids if xids >= _FEWEST_XIDS else None
 
 
-class HorizonSubject(Subject):
+class HorizonDiagnostic(Diagnostic):
     """Reads every holder on the server, and, behind a replica's feedback, on the replicas whose addresses were given."""
 
     name = HORIZON
@@ -116,26 +116,26 @@ class HorizonSubject(Subject):
     position = 10
 
     def __init__(self) -> None:
-        """Know no earlier look."""
+        """Know no earlier reading."""
         self._history = _History()
         self._replayed: list[tuple[float, int]] = []
-        """On a replica: the time of each look, and the first transaction id that had not ended then."""
+        """On a replica: the time of each reading, and the first transaction id that had not ended then."""
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return the oldest holders, and a finding for each that holds the horizon for long."""
-        replicas = look.known.replicas
-        effect = _read_effect(look)
-        found = read_horizon(look.server, replicas, SERVER)
-        (look.known.next_xid,) = look.server.execute(_NEXT_XID).fetchone() or (0,)
-        self._history.add(look.at_s, look.known.next_xid, found)
+        replicas = reading.state.replicas
+        effect = _read_effect(reading)
+        found = read_horizon(reading.server, replicas, SERVER)
+        (reading.state.next_xid,) = reading.server.execute(_NEXT_XID).fetchone() or (0,)
+        self._history.add(reading.at_s, reading.state.next_xid, found)
         holders = [one for one in found if not (_is_named_as_own(one) and is_momentary(self._age_s(one)))]
         lasting = [one for one in holders if one.kind != "backend" or self._age_s(one) >= BRIEF_S]
         shown = lasting[:_MOST_SHOWN]
         described = [*shown, *(one for one in holders[:2] if one not in shown)]
-        prepared = _read_prepared(look) if any(one.kind == "prepared" for one in described) else {}
-        details = _read_details(look, described, replicas)
-        causes = _find_causes(look, described, details)
-        slots = _read_inactive_slots(look, holders)
+        prepared = _read_prepared(reading) if any(one.kind == "prepared" for one in described) else {}
+        details = _read_details(reading, described, replicas)
+        causes = _find_causes(reading, described, details)
+        slots = _read_inactive_slots(reading, holders)
         restarting = {slot.name for slot in slots if slot.is_briefly_inactive}
         synced = {slot.name for slot in slots if slot.is_synced}
         of_data = [
@@ -148,12 +148,12 @@ class HorizonSubject(Subject):
         oldest = [self._describe_oldest(one, details, prepared, causes.get(one.key), is_shown=one in shown) for one in by_age]
         # Feedback is some seconds old even if nothing on the replica holds anything.
         certain = next((one for one in oldest if not (one.is_feedback and one.is_young)), None)
-        look.known.holders = [one for one in (certain, oldest[0] if oldest else None) if one is not None]
+        reading.state.holders = [one for one in (certain, oldest[0] if oldest else None) if one is not None]
         if certain is not None and oldest[0] is certain:
-            look.known.holders = [certain]
-        deferral = _read_deferral(look, max((one.age_xids for one in oldest), default=0))
+            reading.state.holders = [certain]
+        deferral = _read_deferral(reading, max((one.age_xids for one in oldest), default=0))
         if deferral is not None:
-            look.known.holders = [deferral, *look.known.holders]
+            reading.state.holders = [deferral, *reading.state.holders]
         reported = [one for one in holding if _is_reported(one) and self._is_lasting(one)]
         victims: dict[str, list[Holder]] = {}
         for one in reported:
@@ -169,7 +169,7 @@ class HorizonSubject(Subject):
         several = [of_one[0].key for of_one in victims.values() if len(of_one) > 1]
         findings = [_mention_others(one) if one.about in several else one for one in findings]
         told = [one.pid for one in judged if one.kind == "backend" and one.source == SERVER and one.key in details]
-        look.known.described[self.name] = frozenset(pid for pid in told if pid is not None)
+        reading.state.described[self.name] = frozenset(pid for pid in told if pid is not None)
         rows = [
             (
                 _describe(one, details, prepared),
@@ -184,7 +184,7 @@ class HorizonSubject(Subject):
             for one in shown
         ]
         more = len(lasting) - len(shown)
-        on_primary = self._look_at_primary(look) if look.known.is_replica and not look.known.shows_past else None
+        on_primary = self._read_primary(reading) if reading.state.is_replica and not reading.state.shows_past else None
         whose = "of this replica" if on_primary else "of this database"
         return Section(
             title="Who holds the horizon",
@@ -201,7 +201,7 @@ class HorizonSubject(Subject):
                 *findings,
                 *((on_primary,) if on_primary and on_primary.about else ()),
             ),
-            unseen=_name_unseen(shown),
+            not_visible=_name_not_visible(shown),
         )
 
     def _describe_oldest(
@@ -224,13 +224,13 @@ class HorizonSubject(Subject):
             age_xids=holder.age_xids,
         )
 
-    def _look_at_primary(self, look: Look) -> Finding:
+    def _read_primary(self, reading: Reading) -> Finding:
         """Return what the replica's snapshot tells of the primary; it is about nothing if there is no old transaction."""
-        oldest, ended = look.server.execute(_REPLAYED).fetchone() or (0, 0)
-        self._replayed.append((look.at_s, ended))
+        oldest, ended = reading.server.execute(_REPLAYED).fetchone() or (0, 0)
+        self._replayed.append((reading.at_s, ended))
         if len(self._replayed) > _MOST_REMEMBERED:
             del self._replayed[1::2]
-        open_s = look.at_s - next((at_s for at_s, then in self._replayed if oldest < then), look.at_s)
+        open_s = reading.at_s - next((at_s for at_s, then in self._replayed if oldest < then), reading.at_s)
         is_old = open_s >= BRIEF_S or ended - oldest >= MANY_XIDS
         sentence = "On the primary, no transaction that has written is known to be older than a second."
         if is_old or ended > oldest:
@@ -273,15 +273,15 @@ class Cause:
     remedy: Remedy
 
 
-def _find_causes(look: Look, holders: list[Holder], details: Mapping[str, SessionDetails]) -> dict[str, Cause]:
+def _find_causes(reading: Reading, holders: list[Holder], details: Mapping[str, SessionDetails]) -> dict[str, Cause]:
     """Return the cause of each holder on this server that waits for a lock, or for a standby, by the holder's key."""
-    waits = look.known.lock_waits
+    waits = reading.state.lock_waits
     heads = {
         one.key: waits.find_heads(one.pid)
         for one in holders
         if one.kind == "backend" and one.source == SERVER and one.pid is not None and one.pid in waits.by_session
     }
-    sessions = read_sessions(look.server, [head for of_one in heads.values() for head in of_one if isinstance(head, int)])
+    sessions = read_sessions(reading.server, [head for of_one in heads.values() for head in of_one if isinstance(head, int)])
     causes = {
         key: Cause(
             words=f"waits for {describe_session(of_one[0], {})}" if of_one else "is in a deadlock",
@@ -298,13 +298,13 @@ def _mention_others(finding: Finding) -> Finding:
     return replace(finding, sentence=f"{finding.sentence} Other sessions that wait keep dead rows, too.")
 
 
-def _read_effect(look: Look) -> Effect:
+def _read_effect(reading: Reading) -> Effect:
     """Return what an old snapshot here does; notes whether the server is a replica that shows the past."""
-    look.known.shows_past = False
-    if not look.known.is_replica:
+    reading.state.shows_past = False
+    if not reading.state.is_replica:
         return Effect()
-    ((is_paused, delay_s, lacks_wal, has_feedback, max_delay),) = look.server.execute(_REPLAY).fetchall()
-    look.known.shows_past = bool(is_paused) or (bool(lacks_wal) and (delay_s or 0.0) >= OLD_REPLAY_S)
+    ((is_paused, delay_s, lacks_wal, has_feedback, max_delay),) = reading.server.execute(_REPLAY).fetchall()
+    reading.state.shows_past = bool(is_paused) or (bool(lacks_wal) and (delay_s or 0.0) >= OLD_REPLAY_S)
     if has_feedback:
         return Effect()
     until = "until it ends" if max_delay == "-1" else "for so long, and then cancels its statement"
@@ -317,19 +317,19 @@ def _read_effect(look: Look) -> Effect:
     )
 
 
-def _read_deferral(look: Look, oldest_xids: int) -> OldestHolder | None:
+def _read_deferral(reading: Reading, oldest_xids: int) -> OldestHolder | None:
     """Return the setting that keeps dead rows for a number of transactions; none if it is 0. ``oldest_xids``: age of the oldest holder.
 
     The server counts the transactions from the oldest holder on.
     """
-    ((deferred,),) = look.server.execute(_DEFERRED).fetchall()
-    if look.known.is_replica or not deferred:
+    ((deferred,),) = reading.server.execute(_DEFERRED).fetchall()
+    if reading.state.is_replica or not deferred:
         return None
     return OldestHolder(
         name="vacuum_defer_cleanup_age",
         finding=Finding(
             severity=Severity.WARNING if deferred >= _MANY_DEFERRED_XIDS else Severity.NOTE,
-            subject=HorizonSubject.name,
+            subject=HorizonDiagnostic.name,
             about="vacuum_defer_cleanup_age",
             sentence=f"vacuum_defer_cleanup_age is {format_count(deferred)}: no vacuum removes a row before so many more transactions have begun.",
             because="claims read past the dead rows that are kept for so long",
@@ -349,9 +349,9 @@ def _is_named_as_own(holder: Holder) -> bool:
     return holder.application == APPLICATION or holder.application.startswith(APPLICATION_PREFIX)
 
 
-def _read_inactive_slots(look: Look, holders: list[Holder]) -> list[Slot]:
+def _read_inactive_slots(reading: Reading, holders: list[Holder]) -> list[Slot]:
     """Return the slots if an inactive one is a holder: its consumer may only be restarting."""
-    return read_slots(look.server) if any(one.kind == "slot" and one.state == "inactive" for one in holders) else []
+    return read_slots(reading.server) if any(one.kind == "slot" and one.state == "inactive" for one in holders) else []
 
 
 def _names_it(holder: Holder) -> bool:
@@ -422,7 +422,7 @@ def judge_holder(
     named = _describe(holder, details, prepared)
     return Finding(
         severity=severity,
-        subject=HorizonSubject.name,
+        subject=HorizonDiagnostic.name,
         about=holder.key,
         sentence=f"{named[0].upper()}{named[1:]} {verb}{since} ({format_plural(holder.age_xids, 'transaction')} ago).{doing}",
         because=effect.because if rank == 0 else "",
@@ -495,24 +495,24 @@ def _describe_way(holder: Holder) -> str:
     return {"backend": holder.state or "open transaction", "prepared": "belongs to no session", "slot": "slot"}[holder.kind]
 
 
-def _read_prepared(look: Look) -> dict[str, PreparedTransaction]:
+def _read_prepared(reading: Reading) -> dict[str, PreparedTransaction]:
     return {
         gid: PreparedTransaction(owner=owner, database=database, age_s=age_s)
-        for gid, owner, database, age_s in look.server.execute(_PREPARED).fetchall()
+        for gid, owner, database, age_s in reading.server.execute(_PREPARED).fetchall()
     }
 
 
-def _read_details(look: Look, holders: list[Holder], replicas: Mapping[str, Any]) -> dict[str, SessionDetails]:
+def _read_details(reading: Reading, holders: list[Holder], replicas: Mapping[str, Any]) -> dict[str, SessionDetails]:
     """Return the sessions of holders by the holder's key."""
     found: dict[str, SessionDetails] = {}
     for source in {one.source for one in holders if one.kind == "backend"}:
         of_source = [one for one in holders if one.kind == "backend" and one.source == source]
-        sessions = read_sessions(replicas.get(source, look.server), [one.pid for one in of_source])
+        sessions = read_sessions(replicas.get(source, reading.server), [one.pid for one in of_source])
         found |= {one.key: sessions[one.pid] for one in of_source if one.pid in sessions}
     return found
 
 
-def _name_unseen(holders: list[Holder]) -> tuple[Unseen, ...]:
+def _name_not_visible(holders: list[Holder]) -> tuple[NotVisible, ...]:
     behind = sorted(
         {
             one.application or one.key
@@ -521,7 +521,7 @@ def _name_unseen(holders: list[Holder]) -> tuple[Unseen, ...]:
         }
     )
     return tuple(
-        Unseen(
+        NotVisible(
             what=f"which session on replica {name} holds the horizon",
             why="only the replica knows",
             remedy=f"add --dsn {name}=postgresql://USER@HOST/DATABASE",

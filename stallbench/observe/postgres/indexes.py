@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stallbench.observe.diagnostic import Finding, Reading, Severity
 from stallbench.observe.formatting import format_age, format_bytes, format_plural
 from stallbench.observe.postgres.table_sizes import IndexSize, Sizes
-from stallbench.observe.subject import Finding, Look, Severity
 from stallbench.observe.thresholds import LONG_TRANSACTION_S
 
 SUBJECT = "indexes"
@@ -31,8 +31,8 @@ LIMIT 1
 """
 
 
-def judge_indexes(look: Look, tables: Sequence[tuple[int, Sizes]], least_bytes: int) -> list[Finding]:
-    """Return a finding for each of the largest B-trees that are mostly empty. ``tables``: by their oid. ``least_bytes``: less bloat is not worth a look.
+def judge_indexes(reading: Reading, tables: Sequence[tuple[int, Sizes]], least_bytes: int) -> list[Finding]:
+    """Return a finding for each of the largest B-trees that are mostly empty. ``tables``: by their oid. ``least_bytes``: less bloat is not worth a mention.
 
     Raises errors of the server's driver.
     """
@@ -42,14 +42,14 @@ def judge_indexes(look: Look, tables: Sequence[tuple[int, Sizes]], least_bytes: 
         for index in sizes.indexes
         if index.can_be_rebuilt and index.bloat_bytes >= max(least_bytes, _MOSTLY_BLOAT * index.size_bytes)
     ]
-    if not bloated or look.known.is_replica:
+    if not bloated or reading.state.is_replica:
         return []
     bloated = sorted(bloated, key=lambda one: -one[2].bloat_bytes)[:_MOST_NAMED]
     values = {"tables": [oid for oid, _, _ in bloated], "long_s": LONG_TRANSACTION_S}
-    rows = look.server.execute(_IN_THE_WAY, values).fetchall()
+    rows = reading.server.execute(_IN_THE_WAY, values).fetchall()
     in_the_way = f"{rows[0][0]}, whose transaction is {format_age(rows[0][1])} old" if rows else ""
     return [
-        _judge(index, sizes, in_the_way, is_queue=oid in look.known.queue_oids, sees_all=look.known.sees_all)
+        _judge(index, sizes, in_the_way, is_queue=oid in reading.state.queue_oids, sees_all=reading.state.sees_all)
         for oid, sizes, index in bloated
     ]
 

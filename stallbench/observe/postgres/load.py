@@ -15,14 +15,14 @@ from typing import Any
 from stallbench.engines import loaded_errors
 from stallbench.engines.collectors.statements import plain_statement
 from stallbench.errors import BadInputError
+from stallbench.observe.diagnostic import Diagnostic, Reading, Section
 from stallbench.observe.known_queue import Recorded
 from stallbench.observe.observer import ForeignCodeError
 from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING
-from stallbench.observe.postgres.queues import TRY_AGAIN_S, QueuesSubject
+from stallbench.observe.postgres.queues import TRY_AGAIN_S, QueuesDiagnostic
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.observe.profile.file import write_profile
-from stallbench.observe.profile.reading import Reading, Sampled
-from stallbench.observe.subject import Look, Section, Subject
+from stallbench.observe.profile.reading import LoadReading, Sampled
 
 MOST_SAMPLED = 500
 _SHARE_OF_SAMPLES = 0.002
@@ -53,17 +53,17 @@ GROUP BY GROUPING SETS ((kind), ())
 """
 
 
-class LoadSubject(Subject):
-    """Keeps a `Reading` of each look at one queue."""
+class LoadDiagnostic(Diagnostic):
+    """Keeps a `LoadReading` of each reading of one queue."""
 
     name = "load"
     what = "the load of the queue"
     position = 25
 
-    def __init__(self, queues: QueuesSubject) -> None:
+    def __init__(self, queues: QueuesDiagnostic) -> None:
         """``queues``: finds the queue and counts its jobs; looks earlier."""
         self.queues = queues
-        self.readings: list[Reading] = []
+        self.readings: list[LoadReading] = []
         self._claimed: set[tuple[int, float]] = set()
         self.salt = secrets.randbits(62)
         self._sample_not_before_s = 0.0
@@ -104,29 +104,29 @@ class LoadSubject(Subject):
         """Write what was read as a scenario; raises `NotCarriedOutError` if something that a scenario needs was not seen."""
         write_profile(path, self.readings, self.stands_in, server=self.server, engine=self.engine, every_s=every_s)
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Add a reading; the section has no title, so the report does not show it."""
-        self.is_replica = look.known.is_replica
+        self.is_replica = reading.state.is_replica
         table = self.find_table()
         recorded = self.find_recorded(table) if table else None
         if table is None or recorded is None:
             return Section(title="")
-        self.stands_in, self.server = recorded.queue, f"PostgreSQL {look.server.version // 10_000}"
+        self.stands_in, self.server = recorded.queue, f"PostgreSQL {reading.server.version // 10_000}"
         at_s = time.monotonic()
-        inserted = dict(look.server.execute(_INSERTED, (list(table.leaves),)).fetchall())
-        counts = self.queues.counted_at(table, look.at_s)
+        inserted = dict(reading.server.execute(_INSERTED, (list(table.leaves),)).fetchall())
+        counts = self.queues.counted_at(table, reading.at_s)
         waiting = counts.ready if counts and counts.ready is not None and counts.ready <= MOST_COUNTED else None
         running = counts.running if counts and counts.running is not None and counts.running <= MOST_RUNNING else None
         if running is not None and counts is not None:
             running = max(0, running - (counts.overdue or 0))
-        locking = {pid for (pid,) in look.server.execute(_LOCKING).fetchall()} if recorded.locks_jobs else set()
-        claiming = self._find_claiming_sessions(look, table, locking) if recorded.has_session_per_worker else None
+        locking = {pid for (pid,) in reading.server.execute(_LOCKING).fetchall()} if recorded.locks_jobs else set()
+        claiming = self._find_claiming_sessions(reading, table, locking) if recorded.has_session_per_worker else None
         if recorded.locks_jobs:
             running = len(locking & claiming if claiming else locking)
             waiting = None if waiting is None else max(0, waiting - running)
-        total, by_kind = self._sample(look, table, recorded)
+        total, by_kind = self._sample(reading, table, recorded)
         self.readings.append(
-            Reading(
+            LoadReading(
                 at_s=at_s,
                 inserted=inserted,
                 waiting=waiting,
@@ -139,36 +139,36 @@ class LoadSubject(Subject):
         )
         return Section(title="")
 
-    def _find_claiming_sessions(self, look: Look, table: QueueTable, locking: Collection[int]) -> set[int]:
-        """Return the open sessions that have executed a claim at this or an earlier look; none if their statements are hidden.
+    def _find_claiming_sessions(self, reading: Reading, table: QueueTable, locking: Collection[int]) -> set[int]:
+        """Return the open sessions that have executed a claim at this or an earlier reading; none if their statements are hidden.
 
         ``locking``: the sessions with advisory locks; their last statement on the queue may be another one than the claim.
         """
         pattern = table.known.claim_pattern if table.known else None
         pattern = pattern or re.compile(rf"\b{re.escape(table.plain_name)}\b.* for (no key )?update", re.IGNORECASE)
-        rows = look.server.execute(_SESSIONS, (table.plain_name,)).fetchall()
+        rows = reading.server.execute(_SESSIONS, (table.plain_name,)).fetchall()
         self._claimed |= {
             (pid, start) for pid, start, query in rows if query and (pid in locking or pattern.search(plain_statement(query)))
         }
         self._claimed &= {(pid, start) for pid, start, _ in rows}
         return {pid for pid, _ in self._claimed}
 
-    def _sample(self, look: Look, table: QueueTable, recorded: Recorded) -> tuple[Sampled | None, dict[int, Sampled]]:
+    def _sample(self, reading: Reading, table: QueueTable, recorded: Recorded) -> tuple[Sampled | None, dict[int, Sampled]]:
         """Return the figures of a sample, together and by kind; none if it is not its turn, or the server refuses."""
-        if look.at_s < self._sample_not_before_s:
+        if reading.at_s < self._sample_not_before_s:
             return None, {}
-        spent_s = look.server.spent_s
+        spent_s = reading.server.spent_s
         found = None
         try:
-            found = sample_jobs(look.server, table, recorded, self.salt)
+            found = sample_jobs(reading.server, table, recorded, self.salt)
         except ForeignCodeError:
             pass  # the subject that counts the jobs says so
         except loaded_errors():
             pass  # an older or newer version of the library without such a column, or a sample that took too long
         if found is None:
-            self._sample_not_before_s = look.at_s + TRY_AGAIN_S
+            self._sample_not_before_s = reading.at_s + TRY_AGAIN_S
             return None, {}
-        self._sample_not_before_s = look.at_s + max(0.0, look.server.spent_s - spent_s) / _SHARE_OF_SAMPLES
+        self._sample_not_before_s = reading.at_s + max(0.0, reading.server.spent_s - spent_s) / _SHARE_OF_SAMPLES
         return found
 
 

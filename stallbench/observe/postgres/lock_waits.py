@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from stallbench.observe.diagnostic import Diagnostic, Reading, Section
 from stallbench.observe.lock_waits import LockWait, LockWaits, Session
-from stallbench.observe.subject import Look, Section, Subject
 
 MOST_WAITING = 500
 """So many sessions that wait are read, those that have waited longest."""
@@ -87,20 +87,20 @@ class LockRow(NamedTuple):
     """The processes for which it waits; 0 for each prepared transaction."""
 
 
-class LockWaitsSubject(Subject):
+class LockWaitsDiagnostic(Diagnostic):
     """Reads who waits for whom only if a session waits."""
 
     name = "lock waits"
     what = "who waits for whom"
     position = 5
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return no table: other subjects show what it found."""
-        look.known.lock_waits = LockWaits()
-        ((waiting,),) = look.server.execute(_WAITING).fetchall()
+        reading.state.lock_waits = LockWaits()
+        ((waiting,),) = reading.server.execute(_WAITING).fetchall()
         # Who may not see other users' sessions may still see their locks.
-        if waiting or not look.known.sees_all:
-            look.known.lock_waits = read_lock_waits(look.server)
+        if waiting or not reading.state.sees_all:
+            reading.state.lock_waits = read_lock_waits(reading.server)
         return Section(title="")
 
 

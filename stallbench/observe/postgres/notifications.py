@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from stallbench.engines.collectors.notifications import StuckClient, StuckClients, read_notification_queue
 from stallbench.engines.ending import statement_to_terminate
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_age, format_bytes, format_plural
 from stallbench.observe.postgres.sessions import SessionDetails, end_session, read_sessions
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 
 _HALF = 0.5
 _FILLING = 0.01
@@ -28,7 +28,7 @@ AND (xact_start IS NOT NULL OR query LIKE 'LISTEN %' OR query LIKE 'listen %')
 """
 
 
-class NotificationsSubject(Subject):
+class NotificationsDiagnostic(Diagnostic):
     """Reads the queue's usage and the sessions that wait for their client to read."""
 
     name = "notifications"
@@ -43,20 +43,20 @@ class NotificationsSubject(Subject):
         self._listening: set[str] = set()
         """The sessions that were seen to listen."""
 
-    def look(self, look: Look) -> Section:
-        """Return the usage in one sentence, and a finding for each session whose client has not read since the last look."""
-        queue = read_notification_queue(look.server)
-        stuck = self._stuck.read(look.server)
-        sessions = read_sessions(look.server, [one.pid for one in stuck])
+    def read(self, reading: Reading) -> Section:
+        """Return the usage in one sentence, and a finding for each session whose client has not read since the last reading."""
+        queue = read_notification_queue(reading.server)
+        stuck = self._stuck.read(reading.server)
+        sessions = read_sessions(reading.server, [one.pid for one in stuck])
         share = f"{100 * queue.share:.2g} % full" if queue.share else "empty"
         used = f" ({format_bytes(queue.share * queue.limit_bytes)} of {format_bytes(queue.limit_bytes)})" if queue.share else ""
         waiting = f" {format_plural(queue.lock_waits, 'commit')} with a NOTIFY wait for another one." if queue.lock_waits else ""
-        seen = "" if look.known.sees_all else ", of those that this user may see"
+        seen = "" if reading.state.sees_all else ", of those that this user may see"
         is_filling = queue.share * queue.limit_bytes >= _BACKLOG_BYTES
         if not is_filling or queue.share < self._last_share or self._filling_since_s is None:
-            self._filling_since_s = look.at_s if is_filling else None
+            self._filling_since_s = reading.at_s if is_filling else None
         self._last_share = queue.share
-        suspects = self._find_suspects(look) if look.known.sees_all else []
+        suspects = self._find_suspects(reading) if reading.state.sees_all else []
         findings = [_judge(one, sessions.get(one.pid), queue.share, listens=self._listens(one)) for one in stuck]
         if queue.share >= _HALF or (is_filling and not stuck and (suspects or queue.share >= _FILLING)):
             findings.append(_judge_queue(f"The notification queue is {share}{used}", queue.share, suspects))
@@ -73,20 +73,20 @@ class NotificationsSubject(Subject):
         """Whether it is notifications that its client does not read: an idle session sends nothing else."""
         return one.state == "idle" or one.key in self._listening
 
-    def _find_suspects(self, look: Look) -> list[SessionDetails]:
+    def _find_suspects(self, reading: Reading) -> list[SessionDetails]:
         """Return the sessions that may hold the queue back, if one of them has done so for long.
 
         A listener reads no notifications in a transaction. Since the queue was first seen to fill, the one that holds it back has been in the same.
         The server does not say who listens. Of several, those alone are returned that were seen with a LISTEN that has ended.
         """
-        rows = look.server.execute(_IN_TRANSACTION).fetchall()
+        rows = reading.server.execute(_IN_TRANSACTION).fetchall()
         self._listening |= {key for key, _, _, has_listened in rows if has_listened}
         if self._filling_since_s is None:
             return []
-        for_s = look.at_s - self._filling_since_s
+        for_s = reading.at_s - self._filling_since_s
         in_transaction = [(key, pid) for key, pid, age_s, _ in rows if age_s is not None and age_s >= for_s]
         listening = [(key, pid) for key, pid in in_transaction if key in self._listening]
-        sessions = read_sessions(look.server, [pid for _, pid in listening or in_transaction])
+        sessions = read_sessions(reading.server, [pid for _, pid in listening or in_transaction])
         # A dump reads, and does not listen. But every user names his sessions, so beside one that is named like a dump no other is the only suspect.
         suspects = sorted(sessions.values(), key=lambda one: (one.is_dump, -(one.transaction_s or 0.0)))
         if all(one.is_dump for one in suspects):
@@ -115,7 +115,7 @@ def _judge_queue(filled: str, share: float, suspects: Sequence[SessionDetails]) 
         )
     return Finding(
         severity=Severity.CRITICAL if share >= _HALF else Severity.WARNING,
-        subject=NotificationsSubject.name,
+        subject=NotificationsDiagnostic.name,
         about="queue",
         sentence=f"{filled}{why}.",
         because="when it is full, every commit with a NOTIFY fails",
@@ -134,7 +134,7 @@ def _judge(one: StuckClient, session: SessionDetails | None, share: float, *, li
         because = "a listener that does not read keeps the notification queue and dead rows from being cleared, although it counts as idle"
     return Finding(
         severity=Severity.CRITICAL if one.age_xids is not None and share >= _FILLING else Severity.WARNING,
-        subject=NotificationsSubject.name,
+        subject=NotificationsDiagnostic.name,
         about=one.key,
         sentence=f"{name[0].upper()}{name[1:]} has waited for at least {format_age(one.stuck_s)} for its client to read{holds}.",
         because=because,

@@ -9,31 +9,31 @@ import psycopg
 
 from stallbench.engines.postgres import DRIVER
 from stallbench.observe.address import PRIMARY, ObservedServers
+from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading
 from stallbench.observe.formatting import format_age
 from stallbench.observe.observer import Observer
-from stallbench.observe.postgres.autovacuum import AutovacuumSubject
-from stallbench.observe.postgres.blocking import BlockingSubject
-from stallbench.observe.postgres.connections import ConnectionsSubject
-from stallbench.observe.postgres.horizon import HorizonSubject
-from stallbench.observe.postgres.lock_waits import LockWaitsSubject
-from stallbench.observe.postgres.notifications import NotificationsSubject
-from stallbench.observe.postgres.operations import OperationsSubject
-from stallbench.observe.postgres.pending_lists import PendingListsSubject
-from stallbench.observe.postgres.queues import QueuesSubject
-from stallbench.observe.postgres.replicas import ReplicasSubject
-from stallbench.observe.postgres.replication import ReplicationSubject
-from stallbench.observe.postgres.rights import RightsSubject
-from stallbench.observe.postgres.rollbacks import RollbacksSubject
+from stallbench.observe.postgres.autovacuum import AutovacuumDiagnostic
+from stallbench.observe.postgres.blocking import BlockingDiagnostic
+from stallbench.observe.postgres.connections import ConnectionsDiagnostic
+from stallbench.observe.postgres.horizon import HorizonDiagnostic
+from stallbench.observe.postgres.lock_waits import LockWaitsDiagnostic
+from stallbench.observe.postgres.notifications import NotificationsDiagnostic
+from stallbench.observe.postgres.operations import OperationsDiagnostic
+from stallbench.observe.postgres.pending_lists import PendingListsDiagnostic
+from stallbench.observe.postgres.queues import QueuesDiagnostic
+from stallbench.observe.postgres.replicas import ReplicasDiagnostic
+from stallbench.observe.postgres.replication import ReplicationDiagnostic
+from stallbench.observe.postgres.rights import RightsDiagnostic
+from stallbench.observe.postgres.rollbacks import RollbacksDiagnostic
 from stallbench.observe.postgres.session import ReadOnlySession
-from stallbench.observe.postgres.statements import StatementsSubject
-from stallbench.observe.postgres.subtransactions import SubtransactionsSubject
-from stallbench.observe.postgres.table_reads import TableReadsSubject
-from stallbench.observe.postgres.tables import TablesSubject
-from stallbench.observe.postgres.wraparound import WraparoundSubject
-from stallbench.observe.subject import Look, Subject, Unseen
+from stallbench.observe.postgres.statements import StatementsDiagnostic
+from stallbench.observe.postgres.subtransactions import SubtransactionsDiagnostic
+from stallbench.observe.postgres.table_reads import TableReadsDiagnostic
+from stallbench.observe.postgres.tables import TablesDiagnostic
+from stallbench.observe.postgres.wraparound import WraparoundDiagnostic
 
 if TYPE_CHECKING:
-    from stallbench.observe.postgres.load import LoadSubject
+    from stallbench.observe.postgres.load import LoadDiagnostic
 
 _NOT_KNOWN = (
     psycopg.errors.UndefinedColumn,
@@ -45,7 +45,7 @@ _NOT_KNOWN = (
 
 
 def make_postgres_observer(
-    servers: ObservedServers, queues: QueuesSubject, log: Path | None, load: LoadSubject | None = None
+    servers: ObservedServers, queues: QueuesDiagnostic, log: Path | None, load: LoadDiagnostic | None = None
 ) -> Observer:
     """Return the observer. ``queues``: finds and counts the queues. ``log``: the server's log. ``load``: records the load of the queue."""
     endpoints = {PRIMARY: servers.primary, **servers.replicas}
@@ -53,24 +53,24 @@ def make_postgres_observer(
         lambda name: ReadOnlySession(endpoints[name], name),
         tuple(servers.replicas),
         [
-            RightsSubject(),
-            ReplicasSubject(),
-            LockWaitsSubject(),
-            HorizonSubject(),
+            RightsDiagnostic(),
+            ReplicasDiagnostic(),
+            LockWaitsDiagnostic(),
+            HorizonDiagnostic(),
             queues,
-            AutovacuumSubject(),
-            TablesSubject(log),
-            PendingListsSubject(),
-            TableReadsSubject(),
-            BlockingSubject(),
-            SubtransactionsSubject(),
-            OperationsSubject(),
-            NotificationsSubject(),
-            StatementsSubject(),
-            RollbacksSubject(),
-            ReplicationSubject(),
-            ConnectionsSubject(),
-            WraparoundSubject(),
+            AutovacuumDiagnostic(),
+            TablesDiagnostic(log),
+            PendingListsDiagnostic(),
+            TableReadsDiagnostic(),
+            BlockingDiagnostic(),
+            SubtransactionsDiagnostic(),
+            OperationsDiagnostic(),
+            NotificationsDiagnostic(),
+            StatementsDiagnostic(),
+            RollbacksDiagnostic(),
+            ReplicationDiagnostic(),
+            ConnectionsDiagnostic(),
+            WraparoundDiagnostic(),
             *([load] if load else []),
         ],
         describe=_describe,
@@ -78,26 +78,26 @@ def make_postgres_observer(
     )
 
 
-def _describe(look: Look) -> str:
-    endpoint, known = look.server.endpoint, look.known
-    if not known.version:
+def _describe(reading: Reading) -> str:
+    endpoint, state = reading.server.endpoint, reading.state
+    if not state.version:
         return f"{endpoint.host or 'local socket'}:{endpoint.port}"
-    role = "replica" if known.is_replica else "primary"
-    pooled = ", through a pooler" if look.server.is_pooled else ""
+    role = "replica" if state.is_replica else "primary"
+    pooled = ", through a pooler" if reading.server.is_pooled else ""
     return (
-        f"{known.database} on {endpoint.host or 'local socket'}:{endpoint.port}: PostgreSQL {known.version.split()[0]}, {role}, "
-        f"up for {format_age(known.up_s)}; read-only as {known.user}{pooled}"
+        f"{state.database} on {endpoint.host or 'local socket'}:{endpoint.port}: PostgreSQL {state.version.split()[0]}, {role}, "
+        f"up for {format_age(state.up_s)}; read-only as {state.user}{pooled}"
     )
 
 
-def _explain(subject: Subject, error: Exception) -> Unseen:
+def _explain(subject: Diagnostic, error: Exception) -> NotVisible:
     words = DRIVER.describe(error)
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return Unseen(what=subject.what, why=f"the server refuses: {words}", remedy="GRANT pg_monitor TO this user;")
+        return NotVisible(what=subject.what, why=f"the server refuses: {words}", remedy="GRANT pg_monitor TO this user;")
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return Unseen(what=subject.what, why=f"the query was cancelled: {words}; it is repeated later")
+        return NotVisible(what=subject.what, why=f"the query was cancelled: {words}; it is repeated later")
     if isinstance(error, psycopg.errors.LockNotAvailable):
-        return Unseen(what=subject.what, why="another session has locked one of its tables (ACCESS EXCLUSIVE)")
+        return NotVisible(what=subject.what, why="another session has locked one of its tables (ACCESS EXCLUSIVE)")
     if isinstance(error, _NOT_KNOWN):
-        return Unseen(what=subject.what, why=f"this server does not have what the query needs: {words}")
-    return Unseen(what=subject.what, why=words)
+        return NotVisible(what=subject.what, why=f"this server does not have what the query needs: {words}")
+    return NotVisible(what=subject.what, why=words)

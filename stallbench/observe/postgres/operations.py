@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_age, format_bytes
 from stallbench.observe.lock_waits import LockWaits, Session
 from stallbench.observe.postgres.blocking import describe_session, end_head
 from stallbench.observe.postgres.sessions import SessionDetails, read_sessions
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S
 
 _INDEX_BUILDS = """
@@ -50,16 +50,16 @@ _WITHOUT_PROGRESS = frozenset(
 )
 
 
-class OperationsSubject(Subject):
+class OperationsDiagnostic(Diagnostic):
     """Reads the server's progress views, and recognises dumps by their application name or their COPY, and what has no such view by its statement."""
 
     name = "operations"
     what = "long operations"
     position = 45
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return every operation that runs, and a finding for each index build that waits for other sessions."""
-        server = look.server
+        server = reading.server
         builds, backups = server.execute(_INDEX_BUILDS).fetchall(), server.execute(_BACKUPS).fetchall()
         vacuums, rewrites = server.execute(_VACUUMS).fetchall(), server.execute(_REWRITES).fetchall()
         dumps = server.execute(_DUMPS).fetchall()
@@ -69,7 +69,7 @@ class OperationsSubject(Subject):
         running = [pid for (pid,) in server.execute(_RUNNING, {"brief_s": BRIEF_S}).fetchall() if pid not in found]
         # Who may not see another user's session sees neither what its index build does nor what it waits for.
         waiting = [row for row in builds if row[2] and row[2].startswith("waiting for")]
-        waits = look.known.lock_waits
+        waits = reading.state.lock_waits
         # Of a prepared transaction the progress view has no process id, or that of the session that prepared it, which may have ended.
         lockers = {row[0]: _find_locker(row[0], row[3], waits) for row in waiting}
         ends = [head for locker in lockers.values() for head in _list_ends(locker, waits)]
@@ -120,7 +120,7 @@ class OperationsSubject(Subject):
             title="Long operations",
             columns=("operation", "session", "since", "done") if rows else (),
             rows=tuple(rows),
-            sentences=_describe_rest(bool(rows), sees_all=look.known.sees_all),
+            sentences=_describe_rest(bool(rows), sees_all=reading.state.sees_all),
             says_nothing=not rows,
             findings=tuple(_judge_waiting(row, lockers[row[0]], waits, sessions) for row in waiting),
         )
@@ -160,7 +160,7 @@ def _judge_waiting(row: tuple[Any, ...], locker: Session, waits: LockWaits, sess
     remedy = end_head(ends[0], waits, sessions) if is_known else Remedy()
     return Finding(
         severity=Severity.WARNING,
-        subject=OperationsSubject.name,
+        subject=OperationsDiagnostic.name,
         about=str(pid),
         sentence=f"{command} on {table or 'a table'} (session {pid}, running for {format_age(build.in_state_s if build else None)}) "
         f"waits for {named}{doing}; {done} of {total} such transactions have ended.",

@@ -6,9 +6,9 @@ New entries of a GIN index wait in a list (``fastupdate``) until a vacuum, or an
 from __future__ import annotations
 
 from stallbench.engines.postgres_trust import Extension, find_extension
+from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, ObserverState, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_bytes, format_plural
 from stallbench.observe.postgres.rights import describe_untrusted
-from stallbench.observe.subject import Finding, Known, Look, Remedy, Section, Severity, Subject, Unseen
 from stallbench.sql_names import quote_name, quote_text
 
 _MANY_PAGES = 128
@@ -30,7 +30,7 @@ _EXTENSION, _FUNCTION = "pgstattuple", "pgstatginindex"
 _PENDING = f"SELECT pending_pages, pending_tuples FROM {{schema}}.{_FUNCTION}(%s::pg_catalog.oid::pg_catalog.regclass)"
 
 
-class PendingListsSubject(Subject):
+class PendingListsDiagnostic(Diagnostic):
     """Reads the lists of the queue's indexes with the extension pgstattuple, if all who own a part of it are trusted."""
 
     name = "pending lists"
@@ -38,20 +38,20 @@ class PendingListsSubject(Subject):
     position = 32
     shortest_pause_s = 4.0
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return a finding for each index whose list is long."""
-        if look.known.is_replica or not look.known.queue_oids:
+        if reading.state.is_replica or not reading.state.queue_oids:
             return Section(title="")
-        indexes = look.server.execute(_INDEXES, (list(look.known.queue_oids),)).fetchall()
+        indexes = reading.server.execute(_INDEXES, (list(reading.state.queue_oids),)).fetchall()
         if not indexes:
             return Section(title="")
-        extension = find_extension(look.server, _EXTENSION, _FUNCTION)
+        extension = find_extension(reading.server, _EXTENSION, _FUNCTION)
         if extension is None or extension.untrusted or not extension.is_granted:
             searched = [name for _, name, _, scans in indexes if scans]
-            return Section(title="", unseen=(_describe_unseen(searched, look.known, extension),) if searched else ())
+            return Section(title="", not_visible=(_describe_not_visible(searched, reading.state, extension),) if searched else ())
         findings = []
         for oid, name, table, _ in indexes:
-            pages, entries = look.server.execute(_PENDING.format(schema=extension.schema), (oid,)).fetchone() or (0, 0)
+            pages, entries = reading.server.execute(_PENDING.format(schema=extension.schema), (oid,)).fetchone() or (0, 0)
             if pages >= _MANY_PAGES:
                 findings.append(_judge(name, table, pages, entries))
         return Section(title="", findings=tuple(findings))
@@ -60,7 +60,7 @@ class PendingListsSubject(Subject):
 def _judge(name: str, table: str, pages: int, entries: int) -> Finding:
     return Finding(
         severity=Severity.WARNING,
-        subject=PendingListsSubject.name,
+        subject=PendingListsDiagnostic.name,
         about=name,
         sentence=f"{format_plural(entries, 'new row')} of {table} wait in a list of {format_bytes(pages * _PAGE_BYTES)} beside its GIN index {name} "
         "(the pending list).",
@@ -77,12 +77,12 @@ def _judge(name: str, table: str, pages: int, entries: int) -> Finding:
     )
 
 
-def _describe_unseen(indexes: list[str], known: Known, extension: Extension | None) -> Unseen:
+def _describe_not_visible(indexes: list[str], state: ObserverState, extension: Extension | None) -> NotVisible:
     what = f"how many new rows wait beside the GIN index {', '.join(indexes)}"
     if extension and extension.untrusted:
-        return describe_untrusted(what, _EXTENSION, extension, known)
-    return Unseen(
+        return describe_untrusted(what, _EXTENSION, extension, state)
+    return NotVisible(
         what=what,
         why=f"only the extension {_EXTENSION} shows it, and this user cannot use it here",
-        remedy=f"CREATE EXTENSION {_EXTENSION}; GRANT pg_stat_scan_tables TO {quote_name(known.user)};",
+        remedy=f"CREATE EXTENSION {_EXTENSION}; GRANT pg_stat_scan_tables TO {quote_name(state.user)};",
     )

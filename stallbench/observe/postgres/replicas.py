@@ -12,7 +12,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from stallbench.errors import BadInputError
-from stallbench.observe.subject import Look, Section, Subject, Unseen
+from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading, Section
 
 _STREAMING = """
 SELECT application_name FROM pg_catalog.pg_stat_replication WHERE application_name IS NOT NULL
@@ -27,7 +27,7 @@ SELECT pg_catalog.pg_is_in_recovery(), (SELECT conninfo FROM pg_catalog.pg_stat_
 """
 
 
-class ReplicasSubject(Subject):
+class ReplicasDiagnostic(Diagnostic):
     """Looks before the subjects that ask replicas, and takes those away from them that are none."""
 
     name = "replicas"
@@ -38,23 +38,23 @@ class ReplicasSubject(Subject):
         """Know no replica."""
         self._issues: dict[str, str] = {}
         """What is wrong with each replica that was checked; empty if nothing is."""
-        self._unchecked: tuple[Unseen, ...] = ()
+        self._unchecked: tuple[NotVisible, ...] = ()
         self._is_first = True
 
-    def look(self, look: Look) -> Section:
-        """Check those that were not checked. Raises `BadInputError` at the first look; later, what is no replica is left out."""
-        new = {name: session for name, session in look.known.replicas.items() if name not in self._issues}
+    def read(self, reading: Reading) -> Section:
+        """Check those that were not checked. Raises `BadInputError` at the first reading; later, what is no replica is left out."""
+        new = {name: session for name, session in reading.state.replicas.items() if name not in self._issues}
         if new:
-            names = [name for (name,) in look.server.execute(_STREAMING).fetchall()]
-            system = self._read_system(look.server, "this server")
+            names = [name for (name,) in reading.server.execute(_STREAMING).fetchall()]
+            system = self._read_system(reading.server, "this server")
             self._issues |= {name: self._find_issue(name, session, names, system) for name, session in new.items()}
         issues = [f"--dsn {name}: {issue}" for name, issue in self._issues.items() if issue]
         if self._is_first and issues:
             raise BadInputError("\n".join(issues))
         self._is_first = False
-        look.known.replicas = {name: session for name, session in look.known.replicas.items() if not self._issues[name]}
-        left_out = (Unseen(what=f"replica {name}", why=issue) for name, issue in self._issues.items() if issue)
-        return Section(title="", unseen=(*left_out, *self._unchecked))
+        reading.state.replicas = {name: session for name, session in reading.state.replicas.items() if not self._issues[name]}
+        left_out = (NotVisible(what=f"replica {name}", why=issue) for name, issue in self._issues.items() if issue)
+        return Section(title="", not_visible=(*left_out, *self._unchecked))
 
     def _find_issue(self, name: str, session: Any, names: list[str], system: int | None) -> str:
         is_replica, conninfo, slot = session.execute(_ON_REPLICA).fetchone() or (False, None, None)
@@ -76,6 +76,6 @@ class ReplicasSubject(Subject):
             (system,) = session.execute(_SYSTEM).fetchone() or (None,)
         except psycopg.errors.InsufficientPrivilege:
             why = f"this user may not execute pg_control_system on {name}"
-            self._unchecked = (Unseen(what=self.what, why=why, could_change_the_answer=False),)
+            self._unchecked = (NotVisible(what=self.what, why=why, could_change_the_answer=False),)
             return None
         return int(system) if system is not None else None

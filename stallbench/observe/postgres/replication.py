@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
 from stallbench.observe.formatting import format_age, format_bytes, format_plural
 from stallbench.observe.postgres.sessions import AWAITS_STANDBY, commit_without_standby
 from stallbench.observe.postgres.slots import judge_slot, read_slots
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 from stallbench.sql_names import quote_text
 
@@ -36,17 +36,17 @@ SELECT extract(epoch FROM pg_catalog.clock_timestamp() - pg_catalog.pg_last_xact
 """
 
 
-class ReplicationSubject(Subject):
+class ReplicationDiagnostic(Diagnostic):
     """Reads the server's replicas and slots; of a replica also its own delay."""
 
     name = "replication"
     what = "replicas and replication slots"
     position = 70
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return replicas and slots, with a finding for each slot without a consumer and each replica that is far behind."""
-        replicas = look.server.execute(_REPLICAS).fetchall()
-        slots = read_slots(look.server)
+        replicas = reading.server.execute(_REPLICAS).fetchall()
+        slots = read_slots(reading.server)
         rows = [
             (
                 f"replica {name}",
@@ -70,16 +70,16 @@ class ReplicationSubject(Subject):
                         + (f", {format_age(lag_s)}." if lag_s is not None else "."),
                     )
                 )
-        if not look.known.is_replica:
-            findings += _judge_commits(look)
+        if not reading.state.is_replica:
+            findings += _judge_commits(reading)
         for slot in slots:
             about = f"{slot.kind} slot {slot.name}" + (f" ({slot.database})" if slot.database else "")
             rows.append((about, "", slot.state, format_bytes(slot.kept_bytes or 0), "", slot.keeps))
             if finding := judge_slot(slot, self.name):
                 findings.append(finding)
         sentences = () if rows else ("No replicas, and no replication slots.",)
-        if look.known.is_replica:
-            sentence, paused = self._describe_replica(look)
+        if reading.state.is_replica:
+            sentence, paused = self._describe_replica(reading)
             sentences = (*sentences, sentence)
             findings += paused
         return Section(
@@ -87,13 +87,19 @@ class ReplicationSubject(Subject):
             columns=("name", "client", "state", "WAL behind or kept", "delay", "") if rows else (),
             rows=tuple(rows),
             sentences=sentences,
-            says_nothing=not rows and not look.known.is_replica,
+            says_nothing=not rows and not reading.state.is_replica,
             findings=tuple(findings),
         )
 
-    def _describe_replica(self, look: Look) -> tuple[str, list[Finding]]:
+    def _describe_replica(self, reading: Reading) -> tuple[str, list[Finding]]:
         """Return the state of the replay, and a finding if it is paused: all that is read here is then old."""
-        delay_s, status, feedback, paused, conflicts = look.server.execute(_ON_REPLICA).fetchone() or (None, None, "?", False, 0)
+        delay_s, status, feedback, paused, conflicts = reading.server.execute(_ON_REPLICA).fetchone() or (
+            None,
+            None,
+            "?",
+            False,
+            0,
+        )
         state = "replay is paused" if paused else f"WAL receiver {status or 'not running'}"
         findings = []
         if paused:
@@ -108,7 +114,7 @@ class ReplicationSubject(Subject):
                     caution="lets it continue: ask first whether somebody has paused it on purpose",
                 )
             )
-        elif look.known.shows_past:
+        elif reading.state.shows_past:
             findings.append(
                 Finding(
                     severity=Severity.WARNING,
@@ -125,9 +131,9 @@ class ReplicationSubject(Subject):
         return sentence, findings
 
 
-def _judge_commits(look: Look) -> list[Finding]:
+def _judge_commits(reading: Reading) -> list[Finding]:
     """Return a finding if commits wait for a synchronous standby."""
-    ((count, longest_s, wanted, standbys),) = look.server.execute(_AWAITS_STANDBY).fetchall()
+    ((count, longest_s, wanted, standbys),) = reading.server.execute(_AWAITS_STANDBY).fetchall()
     if not count or (longest_s or 0.0) < BRIEF_S:
         return []
     connected = f"connected: {', '.join(standbys)}" if standbys else "none is connected"
@@ -135,7 +141,7 @@ def _judge_commits(look: Look) -> list[Finding]:
     return [
         Finding(
             severity=Severity.CRITICAL if longest_s >= LONG_WAIT_S else Severity.WARNING,
-            subject=ReplicationSubject.name,
+            subject=ReplicationDiagnostic.name,
             about="synchronous standbys",
             sentence=f"{format_plural(count, 'session is', 'sessions are')} {AWAITS_STANDBY}, the longest for {format_age(longest_s)} "
             f"(synchronous_standby_names = {quote_text(wanted).strip()}; {connected}).",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
 from stallbench.observe.formatting import format_count
 from stallbench.observe.postgres.session import APPLICATION
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 
 MANY_PER_S = 10.0
 """Fewer have many causes, also in a server without a problem."""
@@ -31,8 +31,8 @@ class _Counts:
     """Transactions that this observation has rolled back: each of its reads is one."""
 
 
-class RollbacksSubject(Subject):
-    """Compares the server's counts between two looks, without the transactions of the observation itself."""
+class RollbacksDiagnostic(Diagnostic):
+    """Compares the server's counts between two readings, without the transactions of the observation itself."""
 
     name = "rollbacks"
     what = "transactions that were rolled back"
@@ -44,20 +44,20 @@ class RollbacksSubject(Subject):
         self._own_before = 0
         self._section = Section(title="")
 
-    def look(self, look: Look) -> Section:
-        """Return a note if a considerable part of the database's transactions was rolled back since the last look."""
-        if self._last is not None and look.at_s - self._last.at_s < _REPORTED_AFTER_S:
+    def read(self, reading: Reading) -> Section:
+        """Return a note if a considerable part of the database's transactions was rolled back since the last reading."""
+        if self._last is not None and reading.at_s - self._last.at_s < _REPORTED_AFTER_S:
             return self._section
-        self._section = self._compare(look)
+        self._section = self._compare(reading)
         return self._section
 
-    def _compare(self, look: Look) -> Section:
-        committed, rolled_back, deadlocks, observers = look.server.execute(_COUNTS, (APPLICATION,)).fetchone()
+    def _compare(self, reading: Reading) -> Section:
+        committed, rolled_back, deadlocks, observers = reading.server.execute(_COUNTS, (APPLICATION,)).fetchone()
         if observers > 1:  # the rollbacks of another observation cannot be told from those of an application
             self._last = None
             return Section(title="")
-        last, self._last = self._last, _Counts(look.at_s, committed, rolled_back, deadlocks, look.server.rolled_back)
-        # Of the observation's own transactions, those of the last look may be among the new ones.
+        last, self._last = self._last, _Counts(reading.at_s, committed, rolled_back, deadlocks, reading.server.rolled_back)
+        # Of the observation's own transactions, those of the last reading may be among the new ones.
         own_before, self._own_before = self._own_before, last.own if last else 0
         if last is None:
             return Section(title="")
@@ -73,7 +73,7 @@ def _judge(per_s: float, share: float, deadlocks: int) -> Finding:
     by_deadlocks = f" {format_count(deadlocks)} of them were ended by a deadlock." if deadlocks > 0 else ""
     return Finding(
         severity=Severity.NOTE,
-        subject=RollbacksSubject.name,
+        subject=RollbacksDiagnostic.name,
         about="database",
         sentence=f"{share:.0%} of this database's transactions are rolled back: {format_count(per_s)} each second.{by_deadlocks} The statistics do not "
         "say why; the server's log has an ERROR for each that failed (statement timeout, lock timeout, deadlock, could not serialize). A client or "

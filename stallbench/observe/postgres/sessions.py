@@ -7,8 +7,8 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from stallbench.engines.ending import statement_to_roll_back, statement_to_terminate
+from stallbench.observe.diagnostic import Remedy
 from stallbench.observe.formatting import format_age, shorten_text
-from stallbench.observe.subject import Remedy
 from stallbench.sql_names import quote_text
 
 # The server keeps the bytes that a statement had in its own database, and an error ends the query that reads them in another encoding.

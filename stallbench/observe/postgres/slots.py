@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from stallbench.engines.ending import statement_to_drop
+from stallbench.observe.diagnostic import Finding, Severity
 from stallbench.observe.formatting import format_age, format_bytes, format_count
-from stallbench.observe.subject import Finding, Severity
 from stallbench.observe.thresholds import MANY_XIDS
 
 BRIEFLY_INACTIVE_S = 60.0

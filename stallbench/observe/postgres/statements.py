@@ -20,11 +20,11 @@ from stallbench.engines.collectors.statements import (
     read_statement_texts,
 )
 from stallbench.engines.postgres_trust import find_extension
+from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
 from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
 from stallbench.observe.postgres.dead_rows import ClaimCost
 from stallbench.observe.postgres.rights import describe_hidden_from, describe_untrusted
 from stallbench.observe.server_time import MARK
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.observe.thresholds import CLAIM_BUFFERS, SLOWER_CLAIM
 from stallbench.sql_names import write_quoted
 
@@ -43,8 +43,8 @@ SELECT extract(epoch FROM pg_catalog.clock_timestamp() - stats_reset)::double pr
 """
 
 
-class StatementsSubject(Subject):
-    """Compares the counts of ``pg_stat_statements`` between looks, and with everything before the first look."""
+class StatementsDiagnostic(Diagnostic):
+    """Compares the counts of ``pg_stat_statements`` between readings, and with everything before the first reading."""
 
     name = "statements"
     what = "time and buffers of statements"
@@ -57,22 +57,22 @@ class StatementsSubject(Subject):
         self._last: dict[int | str, StatementCounts] = {}
         self._last_s = 0.0
         self._texts: dict[int | str, str] = {}
-        self._unseen_texts: tuple[Unseen, ...] = ()
+        self._unseen_texts: tuple[NotVisible, ...] = ()
         self._own_ms = 0.0
         self._is_claim: dict[int | str, bool] = {}
         """Of the statements that were searched for `_searched_for`: of ten thousand that takes a while."""
         self._searched_for: tuple[Sequence[str], Sequence[re.Pattern[str]]] = ((), ())
 
-    def look(self, look: Look) -> Section:
-        """Return the claim statements and those that took the most time since the last look."""
-        look.known.claims = ()
-        counted = self.read_counts(look)
+    def read(self, reading: Reading) -> Section:
+        """Return the claim statements and those that took the most time since the last reading."""
+        reading.state.claims = ()
+        counted = self.read_counts(reading)
         if counted is None:
-            missing = [replace(one, could_change_the_answer=look.known.may_be_late) for one in self.describe_missing(look)]
-            return Section(title="Statements", unseen=tuple(missing), says_nothing=True)
+            missing = [replace(one, could_change_the_answer=reading.state.may_be_late) for one in self.describe_missing(reading)]
+            return Section(title="Statements", not_visible=tuple(missing), says_nothing=True)
         counts = {one.statement: one for one in counted}
         is_first = not self._last_s
-        self._read_texts(look, [name for name in counts if name not in self._texts])
+        self._read_texts(reading, [name for name in counts if name not in self._texts])
         own = {name for name in counts if MARK in self._texts.get(name, "")}
         own_ms = sum(one.total_ms for name, one in counts.items() if name in own) - self._own_ms
         counts = {name: one for name, one in counts.items() if name not in own}
@@ -81,17 +81,17 @@ class StatementsSubject(Subject):
         )
         if is_first:
             self._first = counts
-        over_s = look.at_s - self._last_s
+        over_s = reading.at_s - self._last_s
         slowest = sorted(grown.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
         of_all_time = sorted(counts.values(), key=lambda one: -one.total_ms)[:_MOST_SHOWN]
-        tables = look.known.queue_names
-        claims = self._find_claims(counts, tables, look.known.claim_patterns)
+        tables = reading.state.queue_names
+        claims = self._find_claims(counts, tables, reading.state.claim_patterns)
         shown = dict.fromkeys(
             [*sorted(claims, key=lambda name: -counts[name].total_ms)[:_MOST_SHOWN], *(one.statement for one in slowest)]
         )
         shown = shown or dict.fromkeys(one.statement for one in of_all_time)
         rows, findings = [], []
-        look.known.claims = [
+        reading.state.claims = [
             ClaimCost(
                 text=self._texts.get(name, ""), mean_ms=mean_ms, earlier_ms=_mean_ms(self._first.get(name)), buffers=_buffers(now)
             )
@@ -103,10 +103,10 @@ class StatementsSubject(Subject):
             rows.append(self._row(name, name in claims, now, earlier, over_s))
             if name in claims and now and (finding := self._judge(name, now, earlier)):
                 findings.append(finding)
-        self._last, self._last_s, self._own_ms = counts, look.at_s, self._own_ms + own_ms
+        self._last, self._last_s, self._own_ms = counts, reading.at_s, self._own_ms + own_ms
         last = "not known before the second reading" if is_first else f"the last {format_age(over_s)}"
-        spans = f"now: {last}; earlier: {self.describe_reset(look)}."
-        hidden = self.describe_hidden(look)
+        spans = f"now: {last}; earlier: {self.describe_reset(reading)}."
+        hidden = self.describe_hidden(reading)
         if tables and not claims:
             of = " of those that this user may see" if hidden else " of those whose text is known" if self._unseen_texts else ""
             spans += f" No statement{of} was recognised as the claim of the queue."
@@ -118,53 +118,53 @@ class StatementsSubject(Subject):
             rows=tuple(rows),
             sentences=(spans,),
             findings=tuple(findings),
-            unseen=(*hidden, *self._unseen_texts, *self.describe_outdated(look)),
+            not_visible=(*hidden, *self._unseen_texts, *self.describe_outdated(reading)),
         )
 
-    def read_counts(self, look: Look) -> list[StatementCounts] | None:
+    def read_counts(self, reading: Reading) -> list[StatementCounts] | None:
         """Return the counts of every statement; none if the server counts none."""
-        return read_statement_counts(look.server)
+        return read_statement_counts(reading.server)
 
-    def read_texts(self, look: Look, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
+    def read_texts(self, reading: Reading, statements: Sequence[int | str]) -> Iterable[tuple[int | str, str | None]]:
         """Return the text of each statement. The server converts those of all databases, and refuses them all if it cannot convert one."""
         try:
-            return read_statement_texts(look.server, statements)
+            return read_statement_texts(reading.server, statements)
         except (CharacterNotInRepertoire, UntranslatableCharacter) as error:
-            self._unseen_texts = (_describe_unreadable(look, str(error.diag.message_primary)),)
+            self._unseen_texts = (_describe_unreadable(reading, str(error.diag.message_primary)),)
             return []
 
-    def describe_missing(self, look: Look) -> tuple[Unseen, ...]:
+    def describe_missing(self, reading: Reading) -> tuple[NotVisible, ...]:
         """Return why no statements are counted."""
-        return (_describe_missing(look),)
+        return (_describe_missing(reading),)
 
-    def describe_hidden(self, look: Look) -> tuple[Unseen, ...]:
+    def describe_hidden(self, reading: Reading) -> tuple[NotVisible, ...]:
         """Return which statements the user may not see."""
         what = "time and buffers of other users' statements, so the claim may be missing"
-        return () if look.known.sees_all else (describe_hidden_from(look.known.user, what),)
+        return () if reading.state.sees_all else (describe_hidden_from(reading.state.user, what),)
 
-    def describe_outdated(self, look: Look) -> tuple[Unseen, ...]:
+    def describe_outdated(self, reading: Reading) -> tuple[NotVisible, ...]:
         """Return what an old version of the extension does not count."""
-        extension = find_counting_extension(look.server)
+        extension = find_counting_extension(reading.server)
         if extension is None or has_reset_time(extension):
             return ()
         return (
-            Unseen(
+            NotVisible(
                 what="since when statements have been counted",
                 why=f"the extension pg_stat_statements is still at version {'.'.join(map(str, extension.version))}",
-                remedy=f"ALTER EXTENSION pg_stat_statements UPDATE; in database {look.known.database}",
+                remedy=f"ALTER EXTENSION pg_stat_statements UPDATE; in database {reading.state.database}",
                 could_change_the_answer=False,
             ),
         )
 
-    def describe_reset(self, look: Look) -> str:
+    def describe_reset(self, reading: Reading) -> str:
         """Return when the counts began, to follow 'earlier: '."""
-        return _describe_reset(look)
+        return _describe_reset(reading)
 
-    def _read_texts(self, look: Look, new: Sequence[int | str]) -> None:
-        """Read the texts of statements that were not there at the last look: the server reads a whole file for it."""
+    def _read_texts(self, reading: Reading, new: Sequence[int | str]) -> None:
+        """Read the texts of statements that were not there at the last reading: the server reads a whole file for it."""
         self._unseen_texts = ()
         if new:
-            for name, text in self.read_texts(look, new):
+            for name, text in self.read_texts(reading, new):
                 self._texts[name] = plain_statement(text)
 
     def _find_claims(
@@ -215,7 +215,7 @@ def _is_claim(text: str, tables: Sequence[str], patterns: Sequence[re.Pattern[st
 
 
 def _subtract(now: StatementCounts, before: StatementCounts | None) -> StatementCounts | None:
-    """Return what was counted between two looks; none if the statement was not called, or the counters were reset."""
+    """Return what was counted between two readings; none if the statement was not called, or the counters were reset."""
     if before is None:
         return now
     if now.calls <= before.calls:
@@ -239,38 +239,38 @@ def _format_buffers(counts: StatementCounts | None) -> str:
     return "-" if buffers is None else format_count(buffers)
 
 
-def _describe_reset(look: Look) -> str:
+def _describe_reset(reading: Reading) -> str:
     rows: list[tuple[Any, ...]] = []
-    extension = find_counting_extension(look.server)
+    extension = find_counting_extension(reading.server)
     if extension is not None and has_reset_time(extension):
-        rows = look.server.execute(_RESET.format(schema=extension.schema)).fetchall()
+        rows = reading.server.execute(_RESET.format(schema=extension.schema)).fetchall()
     since = f", {format_age(rows[0][0])} ago, until this observation began" if rows else ""
     return f"since the statistics were reset{since}"
 
 
-def _describe_unreadable(look: Look, error: str) -> Unseen:
+def _describe_unreadable(reading: Reading, error: str) -> NotVisible:
     """Name the databases that the statement may be from, and what removes it from the counted ones."""
     what = "texts of statements, and which of them is the claim"
     why = f"a statement of another database is in an encoding that this database cannot show: {error}"
-    extension = find_counting_extension(look.server)
+    extension = find_counting_extension(reading.server)
     if extension is None:  # dropped since the texts were read
-        return Unseen(what=what, why=why)
+        return NotVisible(what=what, why=why)
     schema = extension.schema
-    others = look.server.execute(_OTHER_ENCODINGS.format(schema=schema), (schema,)).fetchall()
+    others = reading.server.execute(_OTHER_ENCODINGS.format(schema=schema), (schema,)).fetchall()
     resets = " ".join(write_quoted(reset) for reset, _ in others)
     discarded = f"{resets} discards what was counted in database {', '.join(name for _, name in others)}"
     of_dropped = f"SELECT {write_quoted(schema)}.pg_stat_statements_reset(); discards all counts: the other database was dropped"
-    return Unseen(what=what, why=why, remedy=discarded if others else of_dropped)
+    return NotVisible(what=what, why=why, remedy=discarded if others else of_dropped)
 
 
-def _describe_missing(look: Look) -> Unseen:
+def _describe_missing(reading: Reading) -> NotVisible:
     what = "time and buffers of statements"
-    is_loaded = counts_statements(look.server)
-    extension = find_extension(look.server, COUNTING_EXTENSION, COUNTING_EXTENSION)
+    is_loaded = counts_statements(reading.server)
+    extension = find_extension(reading.server, COUNTING_EXTENSION, COUNTING_EXTENSION)
     if is_loaded and extension and extension.untrusted:
-        return describe_untrusted(what, COUNTING_EXTENSION, extension, look.known)
+        return describe_untrusted(what, COUNTING_EXTENSION, extension, reading.state)
     if is_loaded:
-        remedy = f"CREATE EXTENSION pg_stat_statements; in database {look.known.database}"
+        remedy = f"CREATE EXTENSION pg_stat_statements; in database {reading.state.database}"
     else:
         remedy = "shared_preload_libraries = 'pg_stat_statements' (needs a restart), then CREATE EXTENSION pg_stat_statements"
-    return Unseen(what=what, why="the server does not count them in this database", remedy=remedy)
+    return NotVisible(what=what, why="the server does not count them in this database", remedy=remedy)

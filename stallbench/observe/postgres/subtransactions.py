@@ -11,9 +11,9 @@ from typing import Any
 
 from stallbench.engines.collectors.slru import read_lookups
 from stallbench.engines.ending import statement_to_terminate
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import capitalize_first, format_age, format_count
 from stallbench.observe.postgres.sessions import SessionDetails, read_sessions
-from stallbench.observe.subject import Finding, Look, Remedy, Section, Severity, Subject
 from stallbench.observe.thresholds import BRIEF_S
 
 MANY_PER_S = 1_000.0
@@ -47,8 +47,8 @@ LIMIT {_MOST_NAMED + 1}
 """
 
 
-class SubtransactionsSubject(Subject):
-    """Compares the server's count of look-ups between two looks; only if there are many it searches the transaction."""
+class SubtransactionsDiagnostic(Diagnostic):
+    """Compares the server's count of look-ups between two readings; only if there are many it searches the transaction."""
 
     name = "subtransactions"
     what = "look-ups of subtransactions"
@@ -58,28 +58,28 @@ class SubtransactionsSubject(Subject):
         """Know no earlier count."""
         self._last: tuple[float, int] | None = None
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return a finding for each transaction that causes the look-ups, or one with the transactions that may cause them."""
-        lookups = read_lookups(look.server).subtransactions
-        before, self._last = self._last, (look.at_s, lookups)
-        per_s = (lookups - before[1]) / (look.at_s - before[0]) if before and look.at_s > before[0] else 0.0
+        lookups = read_lookups(reading.server).subtransactions
+        before, self._last = self._last, (reading.at_s, lookups)
+        per_s = (lookups - before[1]) / (reading.at_s - before[0]) if before and reading.at_s > before[0] else 0.0
         if per_s < MANY_PER_S:
             return Section(title="")
-        if look.known.is_replica:
+        if reading.state.is_replica:
             return Section(title="", findings=(_judge(per_s, "", "The transaction is on the primary: observe that."),))
-        found, is_certain = _find(look)
-        sessions = read_sessions(look.server, [pid for pid, _ in found])
+        found, is_certain = _find(reading)
+        sessions = read_sessions(reading.server, [pid for pid, _ in found])
         if is_certain:
             return Section(title="", findings=tuple(_blame(per_s, pid, count, sessions.get(pid)) for pid, count in found))
-        return Section(title="", findings=(_suspect(per_s, [sessions[pid] for pid, _ in found if pid in sessions], look),))
+        return Section(title="", findings=(_suspect(per_s, [sessions[pid] for pid, _ in found if pid in sessions], reading),))
 
 
-def _find(look: Look) -> tuple[Sequence[tuple[Any, ...]], bool]:
+def _find(reading: Reading) -> tuple[Sequence[tuple[Any, ...]], bool]:
     """Return the process ids of the sessions, with the number of subtransactions if it is known, and whether each of them is to blame."""
-    if look.server.version >= _FIRST_VERSION_WITH_COUNTS:
-        return look.server.execute(_OVERFLOWED).fetchall(), True
-    is_open = look.server.execute(_OPEN).fetchall()
-    return (is_open, True) if is_open else (look.server.execute(_CANDIDATES).fetchall(), False)
+    if reading.server.version >= _FIRST_VERSION_WITH_COUNTS:
+        return reading.server.execute(_OVERFLOWED).fetchall(), True
+    is_open = reading.server.execute(_OPEN).fetchall()
+    return (is_open, True) if is_open else (reading.server.execute(_CANDIDATES).fetchall(), False)
 
 
 def _blame(per_s: float, pid: int, count: int, session: SessionDetails | None) -> Finding:
@@ -94,8 +94,8 @@ def _blame(per_s: float, pid: int, count: int, session: SessionDetails | None) -
     )
 
 
-def _suspect(per_s: float, sessions: Sequence[SessionDetails], look: Look) -> Finding:
-    hidden = "" if look.known.sees_all else ", or one that this user may not see"
+def _suspect(per_s: float, sessions: Sequence[SessionDetails], reading: Reading) -> Finding:
+    hidden = "" if reading.state.sees_all else ", or one that this user may not see"
     if not sessions:
         return _judge(per_s, "", f"The transaction has ended by now{hidden}.")
     named = "; ".join(f"{one.name}, in a transaction for {format_age(one.transaction_s)}" for one in sessions[:_MOST_NAMED])
@@ -104,7 +104,7 @@ def _suspect(per_s: float, sessions: Sequence[SessionDetails], look: Look) -> Fi
     return _judge(
         per_s,
         "",
-        f"PostgreSQL {look.server.version // 10_000} does not say which transaction that is; {only}: {named}{more}{hidden}.",
+        f"PostgreSQL {reading.server.version // 10_000} does not say which transaction that is; {only}: {named}{more}{hidden}.",
         *[statement_to_terminate(one.pid) for one in sessions[:_MOST_NAMED]],
     )
 
@@ -114,7 +114,7 @@ def _judge(per_s: float, about: str, sentence: str, *statements: str) -> Finding
     first, *others = statements or [""]
     return Finding(
         severity=Severity.CRITICAL if per_s >= VERY_MANY_PER_S else Severity.WARNING,
-        subject=SubtransactionsSubject.name,
+        subject=SubtransactionsDiagnostic.name,
         about=about or "lookups",
         sentence=f"Sessions look up subtransactions {format_count(per_s)} times/s, because a transaction has more than {MOST_LISTED} of them. "
         f"{sentence}",

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
 from stallbench.observe.formatting import format_age, format_count, format_plural
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.sql_names import write_quoted
 
 _MANY_ROWS = 10_000
 """A scan of a smaller table is quick, and may be the best plan."""
 _FEWEST_SCANS = 3
 _OWN_SCANS = 4
-"""The most scans of a table with which the counts of one look can be made."""
+"""The most scans of a table with which the counts of one reading can be made."""
 _ROWS_PER_CHANGE = 1_000
 _COUNTS = """
 SELECT oid::bigint, oid::pg_catalog.regclass::pg_catalog.text, pg_catalog.pg_stat_get_numscans(oid), pg_catalog.pg_stat_get_tuples_returned(oid),
@@ -31,8 +31,8 @@ class _Counts(NamedTuple):
     changed: int
 
 
-class TableReadsSubject(Subject):
-    """Compares the sequential scans of the queue's tables between two looks."""
+class TableReadsDiagnostic(Diagnostic):
+    """Compares the sequential scans of the queue's tables between two readings."""
 
     name = "table reads"
     what = "scans of the queue's tables"
@@ -42,12 +42,12 @@ class TableReadsSubject(Subject):
         """Know no earlier counts."""
         self._last: dict[int, _Counts] = {}
 
-    def look(self, look: Look) -> Section:
-        """Return a finding for each table that was read as a whole again and again since the last look."""
+    def read(self, reading: Reading) -> Section:
+        """Return a finding for each table that was read as a whole again and again since the last reading."""
         findings = []
-        wanted = [] if look.known.is_replica else list(look.known.queue_oids)
-        for oid, name, *counts in look.server.execute(_COUNTS, (wanted,)).fetchall():
-            now, last = _Counts(look.at_s, *counts), self._last.get(oid)
+        wanted = [] if reading.state.is_replica else list(reading.state.queue_oids)
+        for oid, name, *counts in reading.server.execute(_COUNTS, (wanted,)).fetchall():
+            now, last = _Counts(reading.at_s, *counts), self._last.get(oid)
             self._last[oid] = now
             if last and (finding := _judge(write_quoted(name), last, now)):
                 findings.append(finding)
@@ -66,7 +66,7 @@ def _judge(table: str, last: _Counts, now: _Counts) -> Finding | None:
     per_change = f", {format_count(rows / changed)} for each row that was changed" if changed else ", and no row was changed"
     return Finding(
         severity=Severity.WARNING,
-        subject=TableReadsSubject.name,
+        subject=TableReadsDiagnostic.name,
         about=table,
         sentence=f"{table} was read without an index {format_plural(scans, 'time')} in the last {format_age(now.at_s - last.at_s)}, "
         f"{format_count(each)} rows each time{per_change}.",

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from stallbench.engines.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, AutovacuumWorker, read_workers
 from stallbench.engines.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
+from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
 from stallbench.observe.formatting import format_age, format_bytes, format_count, format_plural
 from stallbench.observe.postgres.dead_rows import DeadRows, Left, Removal, find_claim, find_keeper, rate_of
 from stallbench.observe.postgres.indexes import judge_indexes
 from stallbench.observe.postgres.table_sizes import FILLED, ROW_OVERHEAD_BYTES, Sizes, TableSizes
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject, Unseen
 from stallbench.sql_names import write_quoted
 
 _MOST_SHOWN = 8
@@ -70,7 +70,7 @@ ORDER BY dead DESC, written DESC
 LIMIT {_MOST_SHOWN} + pg_catalog.cardinality(%(wanted)s::pg_catalog.oid[])
 """
 LITTLE_BYTES = 8 * 1024 * 1024
-"""Bloat below this is not worth a look."""
+"""Bloat below this is not worth a mention."""
 
 
 class TableCounts(NamedTuple):
@@ -120,14 +120,14 @@ def _read(row: tuple[Any, ...]) -> TableCounts:
 
 
 class _Reading(NamedTuple):
-    """What one look found of a table."""
+    """What one reading found of a table."""
 
     at_s: float
     next_xid: int
     counts: TableCounts
 
 
-class TablesSubject(Subject):
+class TablesDiagnostic(Diagnostic):
     """Reads the statistics of all tables, and the sizes of few."""
 
     name = "tables"
@@ -151,22 +151,22 @@ class TablesSubject(Subject):
         self._log_path = log
         self._why_no_log = ""
 
-    def look(self, look: Look) -> Section:
+    def read(self, reading: Reading) -> Section:
         """Return the tables with the most dead rows and the queue's."""
-        self._tables, look.known.dead_rows = [], {}
-        wanted = look.known.queue_oids
-        if look.known.is_replica:
-            return self._show_sizes_only(look)
-        rows = look.server.execute(_TABLES, {"wanted": list(wanted)}).fetchall()
-        sizes = self._sizes.read(look.server, [row[0] for row in rows])
+        self._tables, reading.state.dead_rows = [], {}
+        wanted = reading.state.queue_oids
+        if reading.state.is_replica:
+            return self._show_sizes_only(reading)
+        rows = reading.server.execute(_TABLES, {"wanted": list(wanted)}).fetchall()
+        sizes = self._sizes.read(reading.server, [row[0] for row in rows])
         tables = [_read(row)._replace(sizes=sizes.get(row[0])) for row in rows if row[1] is not None]
-        self._notice_vacuums(tables, look)
+        self._notice_vacuums(tables, reading)
         self._tables = tables
-        self._workers = most, workers = read_workers(look.server)
+        self._workers = most, workers = read_workers(reading.server)
         of_indexes = judge_indexes(
-            look, [(one.oid, one.sizes) for one in tables if one.sizes and not _is_mostly_dead(one)], LITTLE_BYTES
+            reading, [(one.oid, one.sizes) for one in tables if one.sizes and not _is_mostly_dead(one)], LITTLE_BYTES
         )
-        look.known.dead_rows = {table.oid: self._describe_dead(table, look) for table in tables}
+        reading.state.dead_rows = {table.oid: self._describe_dead(table, reading) for table in tables}
         overdue = tables[0].overdue_tables if tables else 0
         listed = [table for table in tables if table.dead >= _SOME_DEAD or table.oid in wanted]
         has_toast = any(table.sizes and table.sizes.toast_bytes for table in listed)
@@ -185,18 +185,18 @@ class TablesSubject(Subject):
                 *(["TOAST"] if has_toast else []),
                 "indexes",
             ),
-            rows=tuple(self._row(table, look.at_s, has_toast=has_toast) for table in listed),
-            sentences=(self._describe_workers(most, workers, overdue, tables, sees_all=look.known.sees_all),),
+            rows=tuple(self._row(table, reading.at_s, has_toast=has_toast) for table in listed),
+            sentences=(self._describe_workers(most, workers, overdue, tables, sees_all=reading.state.sees_all),),
             findings=tuple(of_indexes),
-            unseen=self._name_unseen(tables),
+            not_visible=self._name_not_visible(tables),
         )
-        self._last = {table.oid: _Reading(look.at_s, look.known.next_xid, table) for table in tables}
+        self._last = {table.oid: _Reading(reading.at_s, reading.state.next_xid, table) for table in tables}
         return section
 
-    def _notice_vacuums(self, tables: Sequence[TableCounts], look: Look) -> None:
-        """Learn what each vacuum left: from the log, or from the counts before and after one that ended between two looks.
+    def _notice_vacuums(self, tables: Sequence[TableCounts], reading: Reading) -> None:
+        """Learn what each vacuum left: from the log, or from the counts before and after one that ended between two readings.
 
-        PostgreSQL sets its count of dead rows to what a vacuum left at its end. What was written since the look before may have died after that.
+        PostgreSQL sets its count of dead rows to what a vacuum left at its end. What was written since the reading before may have died after that.
         """
         self._read_log()
         for table in tables:
@@ -207,22 +207,22 @@ class TablesSubject(Subject):
                     written = table.written - last.counts.written
                     self._left[table.oid] = Left(max(0, table.dead - written), table.dead)
             if last is None or table.vacuums != last.counts.vacuums:
-                self._first[table.oid] = _Reading(look.at_s, look.known.next_xid, table)
+                self._first[table.oid] = _Reading(reading.at_s, reading.state.next_xid, table)
             logged = self._log.last.get(table.logged_name) if self._log else None
             if logged is None or not table.was_autovacuum:
                 continue
             if logged is not self._logged.get(table.oid) and "not_removable_tuples" in logged:
                 self._logged[table.oid] = logged
                 kept, cutoff = logged["not_removable_tuples"], logged.get("oldest_xmin")
-                age = (look.known.next_xid - cutoff) % _XIDS if cutoff is not None else None
+                age = (reading.state.next_xid - cutoff) % _XIDS if cutoff is not None else None
                 self._left[table.oid] = Left(kept, kept, age)
 
-    def _describe_dead(self, table: TableCounts, look: Look) -> DeadRows:
+    def _describe_dead(self, table: TableCounts, reading: Reading) -> DeadRows:
         last, first = self._last.get(table.oid), self._first[table.oid]
         per_s = per_xid = None
         if last and last.counts.vacuums == table.vacuums:
-            xids = (look.known.next_xid - last.next_xid) % _XIDS
-            per_s, per_xid = rate_of(table.dead - last.counts.dead, look.at_s - last.at_s, xids)
+            xids = (reading.state.next_xid - last.next_xid) % _XIDS
+            per_s, per_xid = rate_of(table.dead - last.counts.dead, reading.at_s - last.at_s, xids)
         if per_s is not None:
             self._rates[table.oid] = per_s, per_xid
         elif last and last.counts.vacuums != table.vacuums:
@@ -232,16 +232,16 @@ class TablesSubject(Subject):
             vacuumed_s=table.vacuumed_s,
             left=self._left.get(table.oid),
             dead_before=first.counts.dead,
-            xids_before=(look.known.next_xid - first.next_xid) % _XIDS,
+            xids_before=(reading.state.next_xid - first.next_xid) % _XIDS,
             per_s=per_s,
             per_xid=per_xid,
         )
 
-    def _show_sizes_only(self, look: Look) -> Section:
+    def _show_sizes_only(self, reading: Reading) -> Section:
         """Return the queue's tables on a replica, which counts no dead rows and vacuums nothing."""
-        wanted = list(look.known.queue_oids)
-        sizes = self._sizes.read(look.server, wanted)
-        names = {oid: write_quoted(name) for oid, name in look.server.execute(_NAMES, (wanted,)).fetchall()}
+        wanted = list(reading.state.queue_oids)
+        sizes = self._sizes.read(reading.server, wanted)
+        names = {oid: write_quoted(name) for oid, name in reading.server.execute(_NAMES, (wanted,)).fetchall()}
         return Section(
             title="Tables of the queue",
             columns=("table", "live rows", "dead rows", "last vacuum", "size", "indexes") if names else (),
@@ -269,23 +269,23 @@ class TablesSubject(Subject):
         except OSError as error:
             self._why_no_log = error.strerror or str(error)
 
-    def judge(self, look: Look) -> tuple[Finding, ...]:
+    def judge(self, reading: Reading) -> tuple[Finding, ...]:
         """Return a finding for each table whose dead rows cannot be removed, or cost something: the holder that keeps them, or the table."""
         findings: list[Finding] = []
         for table in self._tables:
-            rows = look.known.dead_rows.get(table.oid)
+            rows = reading.state.dead_rows.get(table.oid)
             if rows is None or not _is_mostly_dead(table):
                 continue
             is_introduced = any(one.subject != self.name for one in findings)
-            if finding := self._judge(table, rows, look, is_introduced=is_introduced):
+            if finding := self._judge(table, rows, reading, is_introduced=is_introduced):
                 findings.append(finding)
-        return (*findings, *self._judge_workers(look))
+        return (*findings, *self._judge_workers(reading))
 
-    def _judge(self, table: TableCounts, rows: DeadRows, look: Look, *, is_introduced: bool) -> Finding | None:
+    def _judge(self, table: TableCounts, rows: DeadRows, reading: Reading, *, is_introduced: bool) -> Finding | None:
         """Return what is wrong with a table. ``is_introduced``: whether a finding before it says what the oldest holder is."""
-        is_queue = table.oid in look.known.queue_oids
-        removal, holder = find_keeper(rows, look.known.holders)
-        claim = find_claim(look.known.claims, table.name.rpartition(".")[2]) if is_queue else None
+        is_queue = table.oid in reading.state.queue_oids
+        removal, holder = find_keeper(rows, reading.state.holders)
+        claim = find_claim(reading.state.claims, table.name.rpartition(".")[2]) if is_queue else None
         is_costly, is_cheap = claim is not None and claim.is_high, claim is not None and not claim.is_high
         words = f"{table.name} has {format_count(table.dead)} dead rows beside {format_plural(table.live, 'live row')}"
         words += f"; {self._describe_vacuum(table, rows)}." + (f" A claim {claim}." if claim and is_costly else "")
@@ -306,7 +306,7 @@ class TablesSubject(Subject):
                 severity=Severity.WARNING,
                 sentence=words if holder.is_reported or is_introduced else f"{holder.finding.sentence} {words}",
             )
-        if is_cheap or (removal is Removal.REMOVED and table.oid in look.known.without_autovacuum):
+        if is_cheap or (removal is Removal.REMOVED and table.oid in reading.state.without_autovacuum):
             return None  # it costs nothing, or what is to blame has been said, with these figures
         severity = Severity.NOTE if not is_costly else Severity.CRITICAL if removal is Removal.REMOVED else Severity.WARNING
         if holder is not None and removal is not Removal.REMOVED:
@@ -334,7 +334,7 @@ class TablesSubject(Subject):
         left = f" and left {rows.left} dead rows that it could not remove" if rows.left and rows.left.most else ""
         return f"its last vacuum ended {format_age(table.vacuumed_s)} ago{left}"
 
-    def _judge_workers(self, look: Look) -> tuple[Finding, ...]:
+    def _judge_workers(self, reading: Reading) -> tuple[Finding, ...]:
         """Return a finding if every autovacuum worker is busy, and tables wait for one."""
         most, workers = self._workers
         overdue = self._tables[0].overdue_tables if self._tables else 0
@@ -345,7 +345,7 @@ class TablesSubject(Subject):
         more = f" and {format_count(overdue - shown)} more" if overdue > (shown := len(first.overdue_names)) else ""
         all_workers = "The only autovacuum worker is" if most == 1 else f"All {most} autovacuum workers are"
         busy = "; ".join(f"{one.doing or 'busy'} for {format_age(one.busy_s)}" for one in workers)
-        holder = next((one for one in look.known.holders if not one.is_young), None)
+        holder = next((one for one in reading.state.holders if not one.is_young), None)
         is_held = holder is not None
         return (
             Finding(
@@ -395,24 +395,26 @@ class TablesSubject(Subject):
             busy = f"how many of its {most} workers are busy is hidden from this user"
         return f"Autovacuum: {busy}. {due}."
 
-    def _name_unseen(self, tables: Sequence[TableCounts]) -> tuple[Unseen, ...]:
-        unseen = [
-            Unseen(what=f"size of {table.name}", why="another session has locked it or one of its indexes (ACCESS EXCLUSIVE)")
+    def _name_not_visible(self, tables: Sequence[TableCounts]) -> tuple[NotVisible, ...]:
+        not_visible = [
+            NotVisible(what=f"size of {table.name}", why="another session has locked it or one of its indexes (ACCESS EXCLUSIVE)")
             for table in tables
             if table.sizes is None
         ]
         if self._why_no_log:
-            unseen.append(Unseen(what="what vacuums could not remove", why=f"the log {self._log_path}: {self._why_no_log}"))
+            not_visible.append(
+                NotVisible(what="what vacuums could not remove", why=f"the log {self._log_path}: {self._why_no_log}")
+            )
         if self._log_path is None and any(table.dead >= _MANY_DEAD and table.oid not in self._left for table in tables):
-            unseen.append(
-                Unseen(
+            not_visible.append(
+                NotVisible(
                     what="what vacuums before this observation could not remove",
                     why="only the server's log has it",
                     remedy="wait for the next vacuum, or give the log, if it is on this machine: --log FILE",
                     could_change_the_answer=False,
                 )
             )
-        return tuple(unseen)
+        return tuple(not_visible)
 
 
 def _is_mostly_dead(table: TableCounts) -> bool:

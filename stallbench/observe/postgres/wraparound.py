@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
 from stallbench.observe.formatting import format_age, format_count
-from stallbench.observe.subject import Finding, Look, Section, Severity, Subject
 from stallbench.sql_names import quote_name
 
 _STOP = 2**31 - 3_000_000
@@ -20,7 +20,7 @@ LIMIT 1
 """
 
 
-class WraparoundSubject(Subject):
+class WraparoundDiagnostic(Diagnostic):
     """Reads the age of the oldest database, and how fast transaction ids are used up."""
 
     name = "wraparound"
@@ -33,15 +33,15 @@ class WraparoundSubject(Subject):
         self._last: tuple[float, int] | None = None
         self._rate = 0.0
 
-    def look(self, look: Look) -> Section:
-        """Return the distance in transactions and, from the second look on, in time."""
-        row = look.server.execute(_AGES).fetchone()
+    def read(self, reading: Reading) -> Section:
+        """Return the distance in transactions and, from the second reading on, in time."""
+        row = reading.server.execute(_AGES).fetchone()
         assert row is not None
         database, age_xids, age_multixacts, freeze_at, next_xid = row
         if next_xid is not None:
-            if self._last and look.at_s > self._last[0]:
-                self._rate = (next_xid - self._last[1]) / (look.at_s - self._last[0])
-            self._last = self._last or (look.at_s, next_xid)
+            if self._last and reading.at_s > self._last[0]:
+                self._rate = (next_xid - self._last[1]) / (reading.at_s - self._last[0])
+            self._last = self._last or (reading.at_s, next_xid)
         oldest = max(age_xids, age_multixacts)
         left = max(_STOP - oldest, 0)
         ids = "transaction ids" if age_xids >= age_multixacts else "multixact ids"

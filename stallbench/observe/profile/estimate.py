@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.profile.levels import Span, find_levels, lengthen
-from stallbench.observe.profile.reading import Reading, Sampled
+from stallbench.observe.profile.reading import LoadReading, Sampled
 
 FEWEST_READINGS = 5
 _FEWEST_RUNNING = 10
@@ -60,7 +60,7 @@ class Load:
     """Kinds beyond those."""
 
 
-def estimate_load(readings: Sequence[Reading]) -> Load:
+def estimate_load(readings: Sequence[LoadReading]) -> Load:
     """Return the load; raises `NotCarriedOutError` with everything that is missing."""
     missing = []
     spans = [span for before, after in pairwise(readings) if (span := _count_enqueued(before, after))]
@@ -105,7 +105,7 @@ def estimate_load(readings: Sequence[Reading]) -> Load:
     )
 
 
-def _count_enqueued(before: Reading, after: Reading) -> Span | None:
+def _count_enqueued(before: LoadReading, after: LoadReading) -> Span | None:
     """Return what was enqueued between two readings; none if a table was new, dropped or its counter was reset."""
     length_s = after.at_s - before.at_s
     if length_s <= 0 or before.inserted.keys() != after.inserted.keys():
@@ -114,7 +114,7 @@ def _count_enqueued(before: Reading, after: Reading) -> Span | None:
     return None if any(jobs < 0 for jobs in grown) else Span(length_s, sum(grown))
 
 
-def _find_completed_rate(readings: Sequence[Reading]) -> float | None:
+def _find_completed_rate(readings: Sequence[LoadReading]) -> float | None:
     """Return jobs per second that left the queue: those that came less those that stayed."""
     jobs = over_s = 0.0
     for before, after in pairwise(readings):
@@ -125,7 +125,7 @@ def _find_completed_rate(readings: Sequence[Reading]) -> float | None:
     return jobs / over_s if over_s and jobs > 0 else None
 
 
-def _find_workers(readings: Sequence[Reading], running: Sequence[int]) -> tuple[int, bool]:
+def _find_workers(readings: Sequence[LoadReading], running: Sequence[int]) -> tuple[int, bool]:
     sessions = max((one.worker_sessions for one in readings if one.worker_sessions is not None), default=0)
     at_once = max(running, default=0)
     return max(sessions, at_once), sessions >= max(at_once, 1)
@@ -174,7 +174,7 @@ def _mean(values: Iterable[tuple[float | None, int]]) -> float | None:
     return sum(value * weight for value, weight in known) / together if together else None
 
 
-def _list_kinds(readings: Sequence[Reading]) -> list[KindShare]:
+def _list_kinds(readings: Sequence[LoadReading]) -> list[KindShare]:
     """Return the kinds of jobs, the most frequent first."""
     samples: dict[int, list[Sampled]] = {}
     for reading in readings:

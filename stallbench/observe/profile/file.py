@@ -10,14 +10,14 @@ from pathlib import Path
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.profile.estimate import estimate_load
-from stallbench.observe.profile.reading import Reading
+from stallbench.observe.profile.reading import LoadReading
 from stallbench.observe.profile.scenario_text import write_scenario
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.toml import ScenarioError
 
 
 def write_profile(
-    path: Path, readings: Sequence[Reading], queue: Mapping[str, str], *, server: str, engine: str, every_s: float
+    path: Path, readings: Sequence[LoadReading], queue: Mapping[str, str], *, server: str, engine: str, every_s: float
 ) -> None:
     """Write the scenario, atomically. ``queue``: the bench's queue that stands in for the observed one. ``server``: product and major version.
     ``engine``: of the observed server, which the scenario has, too.

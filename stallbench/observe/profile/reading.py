@@ -1,4 +1,4 @@
-"""What one look at a queue saw of its load: numbers only."""
+"""What one reading of a queue saw of its load: numbers only."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """One look. None is unknown."""
+class LoadReading:
+    """One reading. None is unknown."""
 
     at_s: float
     """On the monotonic clock."""

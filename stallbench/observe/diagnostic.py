@@ -1,4 +1,4 @@
-"""The interface of every subject that `stallbench observe` looks at, and what one look returns."""
+"""The interface of every subject that `stallbench observe` looks at, and what one reading returns."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that a look at the server found."""
+    """One thing that a reading of the server found."""
 
     severity: Severity
     subject: str
-    """Name of the `Subject` that found it."""
+    """Name of the `Diagnostic` that found it."""
     about: str
-    """What it is about: a session, a slot, a table. With `subject` it identifies the finding from look to look."""
+    """What it is about: a session, a slot, a table. With `subject` it identifies the finding from reading to reading."""
     sentence: str
     """What is wrong, with figures and names."""
     because: str = ""
@@ -73,7 +73,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unseen:
+class NotVisible:
     """Something that could not be read, why, and what would let the user see it."""
 
     what: str
@@ -99,9 +99,9 @@ class Section:
     says_nothing: bool = False
     """Whether it says only that nothing is there, or far off: no report shows it."""
     findings: tuple[Finding, ...] = ()
-    unseen: tuple[Unseen, ...] = ()
+    not_visible: tuple[NotVisible, ...] = ()
     subject: str = ""
-    """Name of the `Subject`, which the observer fills in."""
+    """Name of the `Diagnostic`, which the observer fills in."""
 
     def in_lines(self) -> Section:
         """Return it with every text visible and in one line, so that no name of the server can begin a line, or a finding, of its own."""
@@ -126,8 +126,8 @@ def _in_lines(value: object, field_name: str = "") -> object:
 
 
 @dataclass(slots=True, kw_only=True)
-class Known:
-    """What subjects found, for those that look after them. It stays from look to look, and is empty until its subject has looked."""
+class ObserverState:
+    """What subjects found, for those that reading after them. It stays from reading to reading, and is empty until its subject has looked."""
 
     user: str = ""
     database: str = ""
@@ -151,7 +151,7 @@ class Known:
     dead_rows: Mapping[int, DeadRows] = field(default_factory=dict)
     """What is known of the dead rows of each table that was looked at, by PostgreSQL's oid."""
     claims: Sequence[ClaimCost] = ()
-    """The claims that were executed between the last two looks."""
+    """The claims that were executed between the last two readings."""
     described: dict[str, frozenset[int]] = field(default_factory=dict)
     """The process ids of the sessions that the findings of each subject describe, by its name: others only name them."""
     queue_oids: Sequence[int] = ()
@@ -167,36 +167,36 @@ class Known:
 
 
 @dataclass(slots=True, kw_only=True)
-class Look:
-    """One look at a server: what its subjects share."""
+class Reading:
+    """One reading of a server: what its diagnostics share."""
 
     server: Any
     """The connection, a `stallbench.observe.postgres.session.ReadOnlySession` or its counterpart."""
     at_s: float
     """When it began, on the monotonic clock."""
-    known: Known
+    state: ObserverState
 
 
-class Subject(ABC):
-    """One subject of a server. An instance lives as long as the observation, so it can compare two looks."""
+class Diagnostic(ABC):
+    """Reads and judges one subject of a server. An instance lives as long as the observation, so it can compare two readings."""
 
     name: ClassVar[str]
     what: ClassVar[str]
     """What it reads, in words that can follow 'cannot see'."""
     position: ClassVar[int]
-    """In which order subjects look, and the order of the report's sections."""
+    """In which order they read, and the order of the report's sections."""
     shortest_pause_s: ClassVar[float] = 0.0
-    """The shortest time between two readings; looks in between show the former section."""
+    """The shortest time between two readings; readings in between show the former section."""
 
     @abstractmethod
-    def look(self, look: Look) -> Section:
-        """Read it once. An error of the server's driver becomes an `Unseen`."""
+    def read(self, reading: Reading) -> Section:
+        """Read it once. An error of the server's driver becomes a `NotVisible`."""
 
-    def judge(self, look: Look) -> tuple[Finding, ...]:
-        """Return further findings, from what all subjects know, once all have looked. It asks the server nothing."""
+    def judge(self, reading: Reading) -> tuple[Finding, ...]:
+        """Return further findings, from what all diagnostics know, once all have read. It asks the server nothing."""
         return ()
 
 
-def require_order(subjects: Sequence[Subject]) -> list[Subject]:
-    """Return the subjects in the order in which they look."""
-    return sorted(subjects, key=lambda subject: (subject.position, subject.name))
+def require_order(diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return the diagnostics in the order in which they read."""
+    return sorted(diagnostics, key=lambda diagnostic: (diagnostic.position, diagnostic.name))

@@ -1,4 +1,4 @@
-"""An observation that is going on: its looks, on whichever engine, and what is done with each.
+"""An observation that is going on: its readings, on whichever engine, and what is done with each.
 
 What a single report does not need, such as the recording and the other family of engines, is loaded only when it is used: the report is asked for
 while a queue is slow.
@@ -13,34 +13,34 @@ from typing import TYPE_CHECKING
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.options import ObserveOptions
-from stallbench.observe.postgres.queues import QueuesSubject
+from stallbench.observe.postgres.queues import QueuesDiagnostic
 
 if TYPE_CHECKING:
-    from stallbench.observe.postgres.load import LoadSubject
+    from stallbench.observe.postgres.load import LoadDiagnostic
     from stallbench.observe.recording import Recording
 
-BETWEEN_LOOKS_S = 2.0
-"""Between the first two looks: rates and stuck clients need two."""
+BETWEEN_READINGS_S = 2.0
+"""Between the first two readings: rates and stuck clients need two."""
 
 
-class Ongoing:
+class ObservationSession:
     """An observation that is going on."""
 
     def __init__(self, options: ObserveOptions) -> None:
-        """Look for the first time. Raises `NotCarriedOutError` if the server cannot be read, `BadInputError` if a queue is missing."""
+        """Read for the first time. Raises `NotCarriedOutError` if the server cannot be read, `BadInputError` if a queue is missing."""
         self.options = options
         make = _prepare_postgres if options.servers.primary.engine == "postgres" else _prepare_innodb
-        self.queues: QueuesSubject
-        self.load: LoadSubject | None
+        self.queues: QueuesDiagnostic
+        self.load: LoadDiagnostic | None
         """Records the load of the queue."""
         self.observer: Observer
         self.queues, self.load, self.observer = make(options)
         self.recording: Recording | None = None
         self.lost = ""
-        """Why the last look could not read the server; empty if it could."""
-        self.looks = self.missed = 0
+        """Why the last reading could not read the server; empty if it could."""
+        self.readings = self.missed = 0
         try:
-            self.first = self.last = self.observer.look()
+            self.first = self.last = self.observer.read()
         except BadInputError:  # a server that is no replica of the observed one
             self.observer.close()
             raise
@@ -58,10 +58,10 @@ class Ongoing:
             self.observer.close()
             raise
 
-    def look(self, *, reads_everything: bool = False) -> Observation:
-        """Look, and record what the collectors measure."""
-        observation = self.observer.look(reads_everything=reads_everything)
-        self.looks += 1
+    def read(self, *, reads_everything: bool = False) -> Observation:
+        """Read, and record what the collectors measure."""
+        observation = self.observer.read(reads_everything=reads_everything)
+        self.readings += 1
         self.lost = observation.gone
         self.last = self.last if observation.gone else observation
         if self.recording is not None and not observation.gone:
@@ -75,45 +75,45 @@ class Ongoing:
         self.missed += bool(observation.gone)
         return observation
 
-    def look_at_pace(self, show: Callable[[Observation, float], None], *, reads_everything: bool = False) -> float:
-        """Look, and show it and the pause after it. Returns how long to wait until the next look, in seconds, for what both have cost."""
+    def read_at_pace(self, show: Callable[[Observation, float], None], *, reads_everything: bool = False) -> float:
+        """Read, and show it and the pause after it. Returns how long to wait until the next reading, in seconds, for what both have cost."""
         cpu_s, spent_s = time.process_time(), self.observer.spent_s
-        observation = self.look(reads_everything=reads_everything)
+        observation = self.read(reads_everything=reads_everything)
         # A session that was opened in between has spent less than the former one.
         spent_s = max(self.observer.spent_s - spent_s, observation.spent_s)
         show(observation, pause_after(spent_s, 0.0, self.options.every_s))
         return pause_after(spent_s, time.process_time() - cpu_s, self.options.every_s)
 
     def continue_until(self, show: Callable[[Observation, float], None], until_s: float) -> None:
-        """Look and show until ``until_s`` on the monotonic clock. ``show`` receives each look and the pause after it, in seconds."""
-        pause_s, is_second = BETWEEN_LOOKS_S, True
+        """Read and show until ``until_s`` on the monotonic clock. ``show`` receives each reading and the pause after it, in seconds."""
+        pause_s, is_second = BETWEEN_READINGS_S, True
         while time.monotonic() + pause_s <= until_s:
             time.sleep(pause_s)
-            pause_s = self.look_at_pace(show, reads_everything=is_second)
+            pause_s = self.read_at_pace(show, reads_everything=is_second)
             if is_second:
-                # The first two looks read everything. Later ones leave out what is expensive, so they need not wait for it.
+                # The first two readings read everything. Later ones leave out what is expensive, so they need not wait for it.
                 pause_s, is_second = self.options.every_s, False
         time.sleep(max(0.0, until_s - time.monotonic()))
 
 
-def _prepare_postgres(options: ObserveOptions) -> tuple[QueuesSubject, LoadSubject | None, Observer]:
+def _prepare_postgres(options: ObserveOptions) -> tuple[QueuesDiagnostic, LoadDiagnostic | None, Observer]:
     from stallbench.observe.postgres.observer import make_postgres_observer
 
-    queues, load = QueuesSubject(options.tables), None
+    queues, load = QueuesDiagnostic(options.tables), None
     if options.profile:
-        from stallbench.observe.postgres.load import LoadSubject
+        from stallbench.observe.postgres.load import LoadDiagnostic
 
-        load = LoadSubject(queues)
+        load = LoadDiagnostic(queues)
     return queues, load, make_postgres_observer(options.servers, queues, options.log, load)
 
 
-def _prepare_innodb(options: ObserveOptions) -> tuple[QueuesSubject, LoadSubject | None, Observer]:
+def _prepare_innodb(options: ObserveOptions) -> tuple[QueuesDiagnostic, LoadDiagnostic | None, Observer]:
     from stallbench.observe.innodb.observer import make_innodb_observer
-    from stallbench.observe.innodb.queues import InnoDBQueuesSubject
+    from stallbench.observe.innodb.queues import InnoDBQueuesDiagnostic
 
-    queues, load = InnoDBQueuesSubject(options.tables), None
+    queues, load = InnoDBQueuesDiagnostic(options.tables), None
     if options.profile:
-        from stallbench.observe.innodb.load import InnoDBLoadSubject
+        from stallbench.observe.innodb.load import InnoDBLoadDiagnostic
 
-        load = InnoDBLoadSubject(queues)
+        load = InnoDBLoadDiagnostic(queues)
     return queues, load, make_innodb_observer(options.servers, queues, load)
