@@ -141,19 +141,19 @@ _EXTENSION = f"""WITH RECURSIVE {TRUSTED_ROLES}, extension AS MATERIALIZED (
 ), member (classid, objid) AS (
   SELECT classid, objid FROM extension
   JOIN pg_catalog.pg_depend ON refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND refobjid = extension.oid AND deptype = 'e'
-), part (called, owner) AS (
-  SELECT 'its schema ' || nspname, nspowner FROM extension JOIN pg_catalog.pg_namespace ON pg_namespace.oid = extnamespace
-  UNION ALL SELECT 'it', extowner FROM extension
-  UNION ALL SELECT 'its function ' || proname, proowner
+), part (called, owner, is_schema) AS (
+  SELECT 'its schema ' || nspname, nspowner, true FROM extension JOIN pg_catalog.pg_namespace ON pg_namespace.oid = extnamespace
+  UNION ALL SELECT 'it', extowner, false FROM extension
+  UNION ALL SELECT 'its function ' || proname, proowner, false
   FROM member JOIN pg_catalog.pg_proc ON classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND objid = pg_proc.oid
-  UNION ALL SELECT 'its view ' || relname, relowner
+  UNION ALL SELECT 'its view ' || relname, relowner, false
   FROM member JOIN pg_catalog.pg_class ON classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND objid = pg_class.oid
-), objection (called, owner) AS (
-  SELECT called, owner FROM part WHERE owner NOT IN (SELECT oid FROM trusted) ORDER BY called DESC LIMIT 1
+), objection (called, owner, is_schema) AS (
+  SELECT called, owner, is_schema FROM part WHERE owner NOT IN (SELECT oid FROM trusted) ORDER BY called DESC LIMIT 1
 )
 SELECT pg_catalog.quote_ident(nspname), pg_catalog.string_to_array(extversion, '.')::int[],
   pg_catalog.has_schema_privilege(extnamespace, 'USAGE') AND pg_catalog.has_function_privilege(pg_proc.oid, 'EXECUTE'),
-  coalesce(called, ''), coalesce(pg_catalog.pg_get_userbyid(coalesce(datdba, owner)), ''), datdba IS NOT NULL
+  coalesce(called, ''), coalesce(is_schema, false), coalesce(pg_catalog.pg_get_userbyid(coalesce(datdba, owner)), ''), datdba IS NOT NULL
 FROM extension
 LEFT JOIN objection ON true
 LEFT JOIN pg_catalog.pg_database ON datname = pg_catalog.current_database() AND owner IN (SELECT oid FROM candidate WHERE same_as = datdba)
@@ -174,6 +174,8 @@ class Extension(NamedTuple):
     """Whether the user may call the function."""
     untrusted: str
     """What of it belongs to a user who is not trusted, like ``its schema public``; empty if nothing does. Its functions are then not to be called."""
+    is_schema_untrusted: bool
+    """Whether that is its schema, so that it would be trusted in another one."""
     untrusted_owner: str
     """Who owns that; empty if nothing of it does."""
     is_of_database_owner: bool

@@ -27,7 +27,7 @@ def print_verdict(verdict: Verdict, record: RunRecord, report: str) -> None:
     console = print_findings(verdict)
     console.print()
     console.print(escape(verdict.attribution.sentence))
-    if verdict.attribution.sentence.startswith("From "):
+    if record.faults or verdict.attribution.holders or verdict.attribution.not_sampled:
         # The times at the beginning of the lines above count from the start of the command.
         console.print("(seconds since the first phase began, as in the report)")
     console.print()

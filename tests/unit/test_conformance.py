@@ -26,7 +26,7 @@ from stallbench.studies.conformance.promise_outcome import (
 )
 from stallbench.studies.conformance.record import ConformanceFolder, ConformanceRecord
 from stallbench.studies.conformance.worker_deaths import read_worker_deaths, summarise_verdict
-from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
+from stallbench.studies.torture.outcome import NOT_TRIED, PROMISES, Reason, State, TortureOutcome, TrialOutcome
 from stallbench.studies.torture.plan import Trial, plan_torture
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.attribution import Attribution
@@ -46,7 +46,7 @@ def an_outcome(trial: Trial, **states: State) -> TrialOutcome:
 
 
 def summarised(
-    *trials: TrialOutcome, elsewhere: tuple[str, ...] = (), undecided: tuple[str, ...] = ()
+    *trials: TrialOutcome, elsewhere: tuple[Reason, ...] = (), undecided: tuple[Reason, ...] = ()
 ) -> dict[str, PromiseOutcome]:
     found = summarise_torture(TortureOutcome(trials=list(trials), elsewhere=list(elsewhere), undecided=list(undecided)))
     return {each.name.removesuffix(", at every crash point"): each for each in found}
@@ -78,7 +78,9 @@ def test_a_promise_that_is_broken_somewhere_fails_and_names_the_point() -> None:
 
 
 def test_a_point_that_was_not_tried_makes_its_promises_unknown_and_nothing_hides_that() -> None:
-    not_tried = TrialOutcome(trial=AFTER, states=dict.fromkeys(PROMISES, "unknown"), reasons=["not tried: nobody came by"])
+    not_tried = TrialOutcome(
+        trial=AFTER, states=dict.fromkeys(PROMISES, "unknown"), reasons=[Reason(check=NOT_TRIED, text="nobody came by")]
+    )
     found = summarised(not_tried, an_outcome(DURING))
     assert {each.result for each in found.values()} == {"unknown"}
     assert found["in order"].reason == "after_claim (kill); not tried: nobody came by"
@@ -86,12 +88,15 @@ def test_a_point_that_was_not_tried_makes_its_promises_unknown_and_nothing_hides
 
 def test_what_a_run_cannot_decide_is_unknown_with_its_reason_and_not_broken() -> None:
     """River rescues the job of a dead worker after an hour, which is after the end of the run."""
-    rescued_later = "nothing left behind: 455 jobs of dead workers are still claimed"
+    rescued_later = Reason(check="left behind", text="455 jobs of dead workers are still claimed")
     found = summarised(an_outcome(AFTER, left_behind="unknown"), undecided=(rescued_later,))
     assert found["nothing left behind"].result == "unknown"
-    assert found["nothing left behind"].reason == f"after_claim (kill); {rescued_later}"
+    assert (
+        found["nothing left behind"].reason
+        == "after_claim (kill); nothing left behind: 455 jobs of dead workers are still claimed"
+    )
     assert "nothing else is wrong" not in found
-    found = summarised(an_outcome(AFTER), undecided=("clocks: the clocks were not compared",))
+    found = summarised(an_outcome(AFTER), undecided=(Reason(check="clocks", text="the clocks were not compared"),))
     assert (found["nothing else is wrong"].result, found["nothing lost"].result) == ("unknown", "pass")
 
 
@@ -210,7 +215,7 @@ def test_an_order_that_is_not_promised_is_info() -> None:
 
 
 def test_what_belongs_to_no_point_fails_too() -> None:
-    found = summarised(an_outcome(AFTER), elsewhere=("processes: worker-1 exited",))
+    found = summarised(an_outcome(AFTER), elsewhere=(Reason(check="processes", text="worker-1 exited"),))
     assert (found["nothing else is wrong"].result, found["nothing else is wrong"].reason) == (
         "fail",
         "processes: worker-1 exited",

@@ -47,7 +47,7 @@ def make_torture_record(outcome: TortureOutcome) -> TortureRecord:
 @pytest.mark.parametrize(("check", "named"), [("left behind", "nothing left behind: why"), ("processes", "processes: why")])
 def test_an_unknown_finding_breaks_no_promise(tmp_path: Path, check: str, named: str) -> None:
     outcome = judge_with(tmp_path, check, "unknown", "why")
-    assert (outcome.elsewhere, outcome.undecided) == ([], [named])
+    assert (outcome.elsewhere, list(map(str, outcome.undecided))) == ([], [named])
     assert outcome.verdict == "unknown"
     console = Console(file=StringIO(), width=140)
     print_torture(make_torture_record(outcome), "report.html", console)
@@ -59,7 +59,7 @@ def test_an_unknown_finding_breaks_no_promise(tmp_path: Path, check: str, named:
 
 def test_a_failure_that_belongs_to_no_point_breaks_one(tmp_path: Path) -> None:
     outcome = judge_with(tmp_path, "processes", "fail", "worker-1 exited")
-    assert (outcome.elsewhere, outcome.undecided) == (["processes: worker-1 exited"], [])
+    assert (list(map(str, outcome.elsewhere)), outcome.undecided) == (["processes: worker-1 exited"], [])
     assert outcome.verdict == "fail"
 
 
@@ -73,7 +73,7 @@ def test_the_schedule_is_not_a_promise_of_the_queue(tmp_path: Path) -> None:
 def test_a_fault_that_the_user_has_added_to_another_phase_is_no_trial(tmp_path: Path, evidence: dict[str, Any]) -> None:
     """As by ``--set 'phases.settling.faults=[{kind="latency"}]'``."""
     outcome = judge_with(tmp_path, "errors", "fail", "why", injections=[make_fault("recovered") | {"evidence": evidence}])
-    assert (outcome.trials, outcome.elsewhere) == ([], ["no errors: why"])
+    assert (outcome.trials, list(map(str, outcome.elsewhere))) == ([], ["no errors: why"])
     folder = RunFolder(tmp_path / "run")
     (folder.events).mkdir(exist_ok=True)
     (folder.events / "worker-1.csv").write_text("1,1,worker-1,claimed,7,1,,5,\n")
@@ -127,14 +127,14 @@ def test_a_point_is_blamed_if_a_process_died_there_with_the_job(tmp_path: Path) 
     other, blamed = outcome.trials
     assert (other.state_of("conservation"), blamed.state_of("conservation"), outcome.elsewhere) == ("holds", "broken", [])
     history = "worker-1 claimed (attempt 1), worker-1 failed, worker-1 claimed (attempt 2), still claimed"
-    assert blamed.reasons == [f"nothing lost: 1 jobs; job 7: {history}; worker-2 died at before_completion"]
+    assert list(map(str, blamed.reasons)) == [f"nothing lost: 1 jobs; job 7: {history}; worker-2 died at before_completion"]
 
 
 def test_no_point_is_blamed_for_a_job_that_no_dead_process_had_and_no_point_is_said_to_hold(tmp_path: Path) -> None:
     outcome = judge_kills(tmp_path, a_failure("conservation"), killed={"worker-2": 3})
     assert {each.state_of("conservation") for each in outcome.trials} == {"unknown"}
     (elsewhere,) = outcome.elsewhere
-    assert elsewhere.startswith("nothing lost: 1 jobs; job 7: ")
+    assert str(elsewhere).startswith("nothing lost: 1 jobs; job 7: ")
     console = Console(file=StringIO(), width=140)
     print_torture(make_torture_record(outcome), "report.html", console)
     assert "repeat, with all points: stallbench torture skip_locked" in console.file.getvalue()  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ def test_no_point_is_blamed_for_a_job_that_no_dead_process_had_and_no_point_is_s
 def test_the_number_of_jobs_is_not_that_of_the_examples(tmp_path: Path) -> None:
     never = pd.DataFrame([{"kind": "never_claimed", "jobs": 522, "examples": [8], "longest_s": 9.0}])
     outcome = judge_kills(tmp_path, a_failure("starvation"), killed={"worker-2": 3}, overdue=never)
-    assert outcome.elsewhere == [
+    assert list(map(str, outcome.elsewhere)) == [
         "nothing starved: 1 of the first 20 of 522 jobs; job 8: no process recorded it, never claimed, still queued"
     ]
 

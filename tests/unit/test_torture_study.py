@@ -65,7 +65,11 @@ def test_the_record_has_the_plan_and_what_each_run_has_shown(fake: FakeRunner, p
         ("kill", 2, "not promised"),
         ("pause", 2, "not promised"),
     ]
-    assert (record.outcome.elsewhere, record.verdict, record.exit_code) == (["processes: worker-1 exited"], "fail", 1)
+    assert (list(map(str, record.outcome.elsewhere)), record.verdict, record.exit_code) == (
+        ["processes: worker-1 exited"],
+        "fail",
+        1,
+    )
     assert sorted(path.name for path in folder.path.glob("*.toml")) == ["kill.toml", "pause.toml"]
 
 

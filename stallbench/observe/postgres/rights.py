@@ -77,7 +77,7 @@ def describe_hidden_from(user: str, what: str) -> NotVisible:
 
 def describe_untrusted(what: str, name: str, extension: Extension, state: ObserverState) -> NotVisible:
     """Return that ``what`` cannot be seen, because the functions of an extension are not called, and what lets them be called."""
-    if extension.untrusted.startswith("its schema"):
+    if extension.is_schema_untrusted:
         remedy = (
             f"CREATE SCHEMA monitoring; GRANT USAGE ON SCHEMA monitoring TO PUBLIC; ALTER EXTENSION {name} SET SCHEMA monitoring; "
             f"as a superuser, in database {state.database}"

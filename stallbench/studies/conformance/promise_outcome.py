@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stallbench.studies.torture.outcome import PROMISES, RESULTS, TortureOutcome
+from stallbench.studies.torture.outcome import NOT_TRIED, PROMISES, RESULTS, TortureOutcome
 from stallbench.verdicts.check import WORST_FIRST, Result
 
 MARKS: Mapping[Result, str] = {"pass": "pass", "fail": "FAIL", "unknown": "unknown", "info": "info"}
@@ -29,18 +29,19 @@ def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
         results = {f"{each.trial.point} ({each.trial.action})": RESULTS[each.state_of(check)] for each in outcome.trials}
         worst: Result = min(results.values(), key=WORST_FIRST.index, default="unknown")
         where = ", ".join(point for point, result in results.items() if result == worst)
-        begins = ("not tried: ", f"{title}: ") if worst == "unknown" else (f"{title}: ",)
+        said_by = (NOT_TRIED, check) if worst == "unknown" else (check,)
         known = (*(reason for each in outcome.trials for reason in each.reasons), *outcome.undecided)
-        reasons = [reason for reason in known if reason.startswith(begins)]
+        reasons = [str(reason) for reason in known if reason.check in said_by]
         if worst == "pass":
             where = f"at {sum(result == 'pass' for result in results.values())} points"
         elif worst == "info":
             where = "it is not promised"
         found.append(PromiseOutcome(name=name, result=worst, reason="; ".join([where, *reasons[:1]])))
-    others = [text for text in outcome.undecided if not text.startswith(tuple(f"{title}: " for title in PROMISES.values()))]
+    others = [reason for reason in outcome.undecided if reason.check not in PROMISES]
     if outcome.elsewhere or others:
         result: Result = "fail" if outcome.elsewhere else "unknown"
-        found.append(PromiseOutcome(name="nothing else is wrong", result=result, reason="; ".join([*outcome.elsewhere, *others])))
+        why = "; ".join(map(str, [*outcome.elsewhere, *others]))
+        found.append(PromiseOutcome(name="nothing else is wrong", result=result, reason=why))
     return found
 
 

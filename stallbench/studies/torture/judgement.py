@@ -16,7 +16,7 @@ from stallbench.queues import Promise
 from stallbench.records.injections import JOBS
 from stallbench.run.folder import RunFolder
 from stallbench.studies.torture.job_histories import JobHistories
-from stallbench.studies.torture.outcome import PROMISES, State, TortureOutcome, TrialOutcome
+from stallbench.studies.torture.outcome import NOT_TRIED, PROMISES, Reason, State, TortureOutcome, TrialOutcome
 from stallbench.studies.torture.plan import Trial
 from stallbench.verdicts import Finding, RunTables, Verdict
 from stallbench.verdicts.check import Result
@@ -55,7 +55,7 @@ class _Judgement:
             if finding.result == "fail" and finding.check in PROMISES:
                 self._blame(finding.check, finding.reason)
             elif finding.result in ("fail", "unknown") and finding.check not in NOT_OF_THE_QUEUE:
-                what = f"{PROMISES.get(finding.check, finding.check)}: {finding.reason}"
+                what = Reason(check=finding.check, text=finding.reason)
                 (self.outcome.elsewhere if finding.result == "fail" else self.outcome.undecided).append(what)
         self._blame_claims_without_worker(next(each.result for each in verdict.findings if each.check == "left behind"))
 
@@ -78,7 +78,7 @@ class _Judgement:
             each.hits = len(fault.evidence.get(JOBS, ()))
             if not each.hits:
                 each.states = dict.fromkeys(PROMISES, "unknown")
-                each.reasons.append(f"not tried: {fault.why_ended or 'the fault was not active'}")
+                each.reasons.append(Reason(check=NOT_TRIED, text=fault.why_ended or "the fault was not active"))
 
     def _blame(self, check: str, reason: str) -> None:
         """Attribute what a check found to points; what cannot be attributed is reported without a point, and may have been at any."""
@@ -108,7 +108,7 @@ class _Judgement:
             self._report_elsewhere(check, reason)
 
     def _report_elsewhere(self, check: str, what: str) -> None:
-        self.outcome.elsewhere.append(f"{PROMISES[check]}: {what}")
+        self.outcome.elsewhere.append(Reason(check=check, text=what))
         for each in self.outcome.trials:
             if each.states.get(check) == "holds":
                 each.states[check] = "unknown"

@@ -12,7 +12,7 @@ from stallbench.report.outcome_text import OutcomeTile
 from stallbench.studies.junit import make_run_suite, write_junit
 from stallbench.studies.kind import Conclusion, StudyKind
 from stallbench.studies.page import Page, PageTable, write_pages
-from stallbench.studies.torture.outcome import PROMISES, RESULTS, TortureOutcome, TrialOutcome
+from stallbench.studies.torture.outcome import NOT_TRIED, PROMISES, RESULTS, TortureOutcome, TrialOutcome
 from stallbench.studies.torture.plan import TorturePlan
 from stallbench.studies.torture.record import TortureFolder, TortureRecord
 from stallbench.studies.torture.screen import describe_repetition, describe_torture, print_torture
@@ -48,12 +48,12 @@ def list_point_tables(plan: TorturePlan, outcome: TortureOutcome) -> list[PageTa
     )
     found = [
         *(
-            (str(each.trial.point), each.trial.action, reason, describe_repetition(plan, each))
+            (str(each.trial.point), each.trial.action, str(reason), describe_repetition(plan, each))
             for each in outcome.trials
             for reason in each.reasons
         ),
-        *(("at no known point", "", text, f"repeat, with all points: {plan.command}") for text in outcome.elsewhere),
-        *(("could not be judged", "", text, "") for text in outcome.undecided),
+        *(("at no known point", "", str(each), f"repeat, with all points: {plan.command}") for each in outcome.elsewhere),
+        *(("could not be judged", "", str(each), "") for each in outcome.undecided),
     ]
     what = PageTable(title="What does not hold", headers=("point", "action", "what happened", "repeat"), rows=found)
     return [points, what] if found else [points]
@@ -93,22 +93,20 @@ def _list_suites(folder: Path, record: TortureRecord) -> Iterator[TestSuite]:
         for check, title in PROMISES.items():
             name = f"{title} at {each.trial.point} ({each.trial.action})"
             suite.add_testcase(
-                make_case(name, f"{where}.{each.trial.point}", RESULTS[each.state_of(check)], _reason_of(each, title))
+                make_case(name, f"{where}.{each.trial.point}", RESULTS[each.state_of(check)], _reason_of(each, check))
             )
-    for result, texts in (("fail", record.outcome.elsewhere), ("unknown", record.outcome.undecided)):
-        for text in texts:
-            suite.add_testcase(make_case("nothing is wrong at no known point", f"{where}.elsewhere", result, text))
+    for result, reasons in (("fail", record.outcome.elsewhere), ("unknown", record.outcome.undecided)):
+        for reason in reasons:
+            suite.add_testcase(make_case("nothing is wrong at no known point", f"{where}.elsewhere", result, str(reason)))
     yield suite
     for run in record.runs:
         if run.status != "completed":
             yield make_run_suite(f"stallbench.torture.run-{run.number}", folder, run, f"{where}.run-{run.number}")
 
 
-def _reason_of(each: TrialOutcome, title: str) -> str:
-    return (
-        "; ".join(reason for reason in each.reasons if reason.startswith((f"{title}: ", "not tried: ")))
-        or "it is not promised, or not known"
-    )
+def _reason_of(each: TrialOutcome, check: str) -> str:
+    reasons = [str(reason) for reason in each.reasons if reason.check in (check, NOT_TRIED)]
+    return "; ".join(reasons) or "it is not promised, or not known"
 
 
 KIND = TortureKind()

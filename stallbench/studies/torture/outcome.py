@@ -23,6 +23,23 @@ PROMISES: Mapping[str, str] = {
 """The checks that judge a queue's promises, and the titles of their columns."""
 
 
+NOT_TRIED = "not tried"
+"""In the place of a check: no process passed the point."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why something does not hold, or is not known."""
+
+    check: str
+    """The check that says so, which need not be one of `PROMISES`; `NOT_TRIED` if nothing could be checked."""
+    text: str
+
+    def __str__(self) -> str:
+        """Return one line, which begins with the promise."""
+        return f"{PROMISES.get(self.check, self.check)}: {self.text}"
+
+
 @dataclass(slots=True, kw_only=True)
 class TrialOutcome:
     """Which promises hold at one point, by the name of the check."""
@@ -31,8 +48,8 @@ class TrialOutcome:
     hits: int = 0
     """How many processes died or stopped at the point."""
     states: dict[str, State] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
-    """What happened, one sentence for each promise that does not hold or is unknown."""
+    reasons: list[Reason] = field(default_factory=list)
+    """What happened, one for each promise that does not hold or is unknown."""
     needs_others: bool = False
     """Whether a job that broke a promise was hit at other points, too, so that this point alone need not show it again."""
 
@@ -43,7 +60,7 @@ class TrialOutcome:
     def mark_broken(self, check: str, reason: str) -> None:
         """Record that the promise of ``check`` is broken."""
         self.states[check] = "broken"
-        self.reasons.append(f"{PROMISES.get(check, check)}: {reason}")
+        self.reasons.append(Reason(check=check, text=reason))
 
     @property
     def is_sound(self) -> bool:
@@ -56,9 +73,9 @@ class TortureOutcome:
     """All points, and what could not be attributed to one of them."""
 
     trials: list[TrialOutcome]
-    elsewhere: list[str]
+    elsewhere: list[Reason]
     """What is wrong, but cannot be attributed to a point."""
-    undecided: list[str] = field(default_factory=list)
+    undecided: list[Reason] = field(default_factory=list)
     """What a run could not decide, at any point: for example because claims expire only after its end."""
 
     @property
@@ -79,6 +96,6 @@ class TortureOutcome:
         parts = list(parts)
         return cls(
             trials=list({each.trial: each for part in parts for each in part.trials}.values()),
-            elsewhere=[text for part in parts for text in part.elsewhere],
-            undecided=list(dict.fromkeys(text for part in parts for text in part.undecided)),
+            elsewhere=[reason for part in parts for reason in part.elsewhere],
+            undecided=list(dict.fromkeys(reason for part in parts for reason in part.undecided)),
         )

@@ -39,15 +39,15 @@ def print_torture(record: TortureRecord, report: str, console: Console | None = 
     console.print(table)
     for each in outcome.trials:
         for reason in each.reasons:
-            console.print(f"\n[bold]{each.trial.point}, {each.trial.action}[/]: {escape(reason)}", soft_wrap=True)
+            console.print(f"\n[bold]{each.trial.point}, {each.trial.action}[/]: {escape(str(reason))}", soft_wrap=True)
         if not each.is_sound:
             console.print(f"  {escape(describe_repetition(plan, each))}", soft_wrap=True)
-    for text in outcome.elsewhere:
-        console.print(f"\n[bold]at no known point[/]: {escape(text)}", soft_wrap=True)
+    for reason in outcome.elsewhere:
+        console.print(f"\n[bold]at no known point[/]: {escape(str(reason))}", soft_wrap=True)
     if outcome.elsewhere:
         console.print(f"  repeat, with all points: {escape(plan.command)}", soft_wrap=True)
-    for text in outcome.undecided:
-        console.print(f"\n[bold]could not be judged[/]: {escape(text)}", soft_wrap=True)
+    for reason in outcome.undecided:
+        console.print(f"\n[bold]could not be judged[/]: {escape(str(reason))}", soft_wrap=True)
     verdict = record.verdict if record.status == "completed" else "unknown"
     console.print(f"\n{format_result(verdict)}  {escape(describe_torture(record))}")
     console.print(f"report: {report}", soft_wrap=True)
