@@ -307,16 +307,15 @@ def find_help(record: RunRecord, verdict: Verdict) -> Help | None:
         return None
     file = argument_of(record.scenario.name, record.scenario.file)
     queue = [word for change in record.scenario.changes if change.startswith("queue") for word in ("--set", change)]
-    more = f" and {len(names) - _SHOWN_MITIGATIONS} more" if len(names) > _SHOWN_MITIGATIONS else ""
-    sentence = f"What may help: {', '.join(names[:_SHOWN_MITIGATIONS])}{more}, compared by the command below"
+    others = " and others" if len(names) > _SHOWN_MITIGATIONS else ""
     measured = (
-        "; what was measured for each is in docs/mitigations.md"
+        " (docs/mitigations.md has what each did when it was measured)"
         if is_of_project(record.scenario.name, record.scenario.file)
         else ""
     )
     of_queue = ["--variants", ",".join(("control", *names))] if queue else []
     return Help(
-        sentence=f"{sentence}{measured}.",
+        sentence=f"What may help: {', '.join(names[:_SHOWN_MITIGATIONS])}{others}{measured}. This compares them, one run after the other:",
         command=format_shell_command(["stallbench", "compare", file, *of_queue, *queue]),
     )
 
