@@ -83,6 +83,10 @@ def read_webhook(text: str, *, allows_unencrypted: bool) -> WebhookAddress:
     name = f"[{host}]" if ":" in host else host
     place = f"{name}:{port}" if port is not None else name
     shown, is_local = f"{parts.scheme}://{place}", _is_loopback(host)
+    if parts.password is not None and url == text:
+        raise BadInputError(
+            f"--webhook {shown}: contains a password, which the process list would show; put the URL into an environment variable, and give its name"
+        )
     if parts.scheme != "https" and not is_local and not allows_unencrypted:
         raise BadInputError(
             f"--webhook {shown}: is not encrypted, and a finding names users, hosts and tables; expected https, or an address of this machine; "

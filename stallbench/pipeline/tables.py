@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from stallbench.base.storage.address import AnyPath
@@ -79,6 +80,11 @@ MADE_WHOLE = "_SUCCESS"
 MOST_ROWS = 1_000_000
 """Of a table that is read completely: a second of a run has a row in the largest, so this is eleven days. A few kilobytes of Parquet can hold more."""
 
+MOST_VALUES = 10 * MOST_ROWS
+"""Of a column of such a table, those in its lists included."""
+MOST_TEXT_BYTES = 1 << 30
+"""Of a column of such a table. Parquet stores a text that is repeated once, so that a file of some kilobytes can hold a terabyte."""
+
 _TYPES = {
     "long": pa.int64(),
     "int": pa.int32(),
@@ -128,9 +134,50 @@ def read_table(run_folder: AnyPath, name: str, columns: list[str] | None = None)
         wrong = [column.name for column in known if not _is_alike(column.type, declared.field(column.name).type)]
         if rows and wrong:
             raise NoTableError(_say(run_folder, name, f"has something else in its column {wrong[0]}"))
-        return to_pandas(name, table.to_table(columns=columns))
+        return to_pandas(name, _read_bounded(run_folder, name, table, columns))
     except pa.ArrowException as error:
         raise NoTableError(_say(run_folder, name, f"cannot be read ({str(error).splitlines()[0]})")) from None
+
+
+def _read_bounded(run_folder: AnyPath, name: str, table: ds.Dataset, columns: list[str] | None) -> pa.Table:
+    """Return the rows of a table of few rows. Its texts are read as the file has them, each once, until it is known how much they are together."""
+    texts = set[str]()
+    values: dict[str, int] = {}
+    for fragment in table.get_fragments():
+        for group in map(fragment.metadata.row_group, range(fragment.metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                values[column.path_in_schema] = values.get(column.path_in_schema, 0) + column.num_values
+                if column.physical_type == "BYTE_ARRAY":
+                    texts.add(column.path_in_schema)
+    for path, count in values.items():
+        if count > MOST_VALUES:
+            raise NoTableError(
+                _say(run_folder, name, f"has {count:,} values in its column {path}, and at most {MOST_VALUES:,} are read")
+            )
+    found = ds.dataset(table.files, format=ds.ParquetFileFormat(dictionary_columns=texts), filesystem=table.filesystem).to_table(
+        columns=columns
+    )
+    for column in found.column_names:
+        size = sum(map(_measure_text, found[column].chunks))
+        if size > MOST_TEXT_BYTES:
+            what = f"has {size:,} bytes of text in its column {column}, and at most {MOST_TEXT_BYTES:,} are read"
+            raise NoTableError(_say(run_folder, name, what))
+    return found.cast(pa.schema([field.with_type(_as_plain(field.type)) for field in found.schema]))
+
+
+def _measure_text(values: pa.Array) -> int:
+    """Return how many bytes the texts of a column are, each as often as it is repeated."""
+    if pa.types.is_list(values.type):
+        return _measure_text(values.flatten())
+    if not pa.types.is_dictionary(values.type):
+        return 0
+    return int(pc.sum(pc.binary_length(values.dictionary).cast(pa.int64()).take(values.indices)).as_py() or 0)
+
+
+def _as_plain(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_as_plain(kind.value_type))
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def open_table(run_folder: AnyPath, name: str, schema: pa.Schema | None = None) -> ds.Dataset:

@@ -7,7 +7,9 @@ import pytest
 from stallbench.engines.ending import statement_to_terminate
 from stallbench.engines.postgres import connect
 from stallbench.observe.postgres.sessions import statement_to_cancel
+from tests.integration.conftest import TestDatabase
 from tests.integration.observed import finding_about, look_at
+from tests.integration.test_observe_encodings import IN_LATIN1, database_without_an_encoding
 from tests.security.test_hostile_database import _ATTACKER, HostileDatabase, hostile
 
 __all__ = ["hostile"]
@@ -44,3 +46,20 @@ def test_no_function_of_another_user_is_called_in_the_place_of_the_server_s(
     finally:
         query = "SELECT pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
         hostile.admin.execute(query, (SLOT,))
+
+
+def test_no_function_of_another_user_is_called_in_the_place_of_an_extension_s_in_the_same_schema(database: TestDatabase) -> None:
+    with database_without_an_encoding(database) as elsewhere, connect(database.direct, "administrator") as administrator:
+        with connect(elsewhere, "old application") as other:
+            other.execute(IN_LATIN1)
+        administrator.execute("CREATE ROLE attacker")
+        try:
+            administrator.execute("GRANT CREATE ON SCHEMA public TO attacker; SET ROLE attacker")
+            administrator.execute(
+                "CREATE FUNCTION public.pg_stat_statements_reset(integer, integer, integer) RETURNS text LANGUAGE sql AS $$SELECT 'hers'::text$$"
+            )
+            administrator.execute("RESET ROLE")
+            (remedy,) = [one.remedy for one in look_at(database.direct).unseen if one.what.startswith("texts of statements")]
+            assert administrator.execute(remedy.split(";")[0].encode()).fetchone() != ("hers",)
+        finally:
+            administrator.execute("DROP OWNED BY attacker; DROP ROLE attacker")

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from stallbench import PROJECT
 from stallbench.base.storage.private import UntrustedError
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_NOT_CARRIED_OUT
+from stallbench.pipeline.failures import NoTableError
+from stallbench.pipeline.tables import read_table
 from stallbench.run.folder import find_study_folder
 from tests.end_to_end.conftest import RunHere
 
@@ -169,3 +174,36 @@ def test_a_folder_without_links_is_reported_also_by_a_link_of_its_user(run_here:
     ended = run_here("report", "latest", "--runs", sent.parent)
     assert "is a link" not in says(ended)
     assert ended.returncode == 0, says(ended)
+
+
+def repeat_text(times: int) -> pa.DictionaryArray:
+    """A text of two kilobytes, which Parquet stores once."""
+    return pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), pa.array(["x" * 2000]))
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "make"),
+    [
+        ("torn", "file", lambda: repeat_text(900_000)),
+        ("errors", "faults", lambda: pa.ListArray.from_arrays(list(range(0, 900_001, 900)), repeat_text(900_000))),
+        ("conservation", "examples", lambda: pa.ListArray.from_arrays([0, 11_000_000], pa.array([0] * 11_000_000))),
+    ],
+)
+def test_a_small_table_with_gigabytes_in_it_is_not_read(sent: Path, name: str, column: str, make: Callable[[], pa.Array]) -> None:
+    shutil.rmtree(sent / "tables" / name)
+    (sent / "tables" / name).mkdir()
+    file = sent / "tables" / name / "part.parquet"
+    pq.write_table(pa.table({column: make()}), file, store_schema=False, write_statistics=False)
+    (sent / "tables" / name / "_SUCCESS").touch()
+    assert file.stat().st_size < 50_000
+    with pytest.raises(NoTableError, match=f"in its column {column}.*, and at most .* are read"):
+        read_table(sent, name)
+
+
+def test_texts_in_lists_of_a_table_are_read(sent: Path) -> None:
+    shutil.rmtree(sent / "tables" / "errors")
+    (sent / "tables" / "errors").mkdir()
+    pq.write_table(pa.table({"phase": ["a", "b"], "faults": [["x", "y"], None]}), sent / "tables" / "errors" / "part.parquet")
+    (sent / "tables" / "errors" / "_SUCCESS").touch()
+    found = read_table(sent, "errors")
+    assert [list(found["phase"]), list(found["faults"][0]), found["faults"][1]] == [["a", "b"], ["x", "y"], None]

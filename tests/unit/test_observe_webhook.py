@@ -44,7 +44,7 @@ def address(url: str) -> WebhookAddress:
 )
 def test_an_address_is_shown_without_its_secrets(url: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPS_WEBHOOK", url)
-    for given in (url, "OPS_WEBHOOK"):
+    for given in ("OPS_WEBHOOK", *([] if "@" in url else [url])):
         read = address(given)
         assert read.shown == shown
         assert "the-secret" not in repr(read)
@@ -64,6 +64,10 @@ def test_an_address_is_shown_without_its_secrets(url: str, shown: str, monkeypat
         (f"https://hooks.example.com:port/{SECRET}", "cannot be read as a URL"),
         (f"https://hooks.example.com/{SECRET}\r\nX: y", "cannot be read as a URL"),
         (f"https:///{SECRET}", "cannot be read as a URL"),
+        (
+            "https://me:the-secret@hooks.example.com/x",
+            "--webhook https://hooks.example.com: contains a password, which the process list",
+        ),
         ("the-secret", "is no URL, and no environment variable has its name"),
         ("", "is no URL"),
     ],
@@ -99,10 +103,13 @@ def test_options_that_contradict_each_other_are_bad_input(values: dict[str, Any]
     assert "the-secret" not in str(caught.value)
 
 
-def test_a_finding_is_posted_when_it_begins_becomes_worse_or_ends_and_not_at_each_reading() -> None:
+def test_a_finding_is_posted_when_it_begins_becomes_worse_or_ends_and_not_at_each_reading(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     grown = finding(Severity.CRITICAL, "It holds the horizon for 300 s.")
     with webhook_receiver() as receiver:
-        with Webhook(address(receiver.url.replace("http://", "http://me:pass@"))) as webhook:
+        monkeypatch.setenv("OPS_WEBHOOK", receiver.url.replace("http://", "http://me:pass@"))
+        with Webhook(address("OPS_WEBHOOK")) as webhook:
             webhook.report(observed(finding(Severity.WARNING, "It holds the horizon for 60 s.")))
             webhook.report(observed(finding(Severity.WARNING, "It holds the horizon for 65 s.")))
             webhook.report(observed(gone="the server is starting up"))

@@ -32,12 +32,13 @@ _MOST_SHOWN = 4
 _FEWEST_CALLS = 3
 _CLAIM_WORDS = re.compile(r"\bfor (no key )?update\b|\bskip locked\b|\bpg_try_advisory", re.IGNORECASE)
 _OTHER_ENCODINGS = """
-SELECT 'SELECT ' || %s || '.pg_stat_statements_reset(0, ' || counted.dbid || ', 0);', pg_catalog.quote_ident(datname)
+SELECT 'SELECT ' || %s || '.pg_stat_statements_reset(0::oid, ' || counted.dbid || '::oid, 0::bigint);', pg_catalog.quote_ident(datname)
 FROM (SELECT DISTINCT dbid FROM {schema}.pg_stat_statements(showtext := false)) counted
 JOIN pg_catalog.pg_database ON pg_database.oid = counted.dbid
 WHERE pg_catalog.pg_encoding_to_char(encoding) <> pg_catalog.getdatabaseencoding()
 ORDER BY 2
 """
+"""With the types of the extension's function: else one that somebody else has created in the same schema, with integers, would fit better."""
 _RESET = """
 SELECT extract(epoch FROM pg_catalog.clock_timestamp() - stats_reset)::double precision FROM {schema}.pg_stat_statements_info
 """
