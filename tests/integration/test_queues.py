@@ -17,7 +17,9 @@ from tests.integration.conftest import EmptyOn
 pytestmark = pytest.mark.integration
 
 WITH_OPTIONS: dict[str, list[dict[str, object]]] = {
-    "que": [{"claim_after_last": True}],
+    "batch_claim": [{"batch": 3}],
+    "insert_only_log": [{"range": 3}],
+    "que": [{"claim_after_last": True}, {"batch": 3}],
     "redis_batches": [{"batch": 2, "hand_over": "delete_first"}],
     "status_column": [
         {"finish": "delete"},

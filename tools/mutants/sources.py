@@ -74,12 +74,14 @@ QUEUES: Mapping[str, QueueSource] = {
             files=("status_column.py", "status_column.sql"),
             options=({}, {"finish": "delete"}, {"retained": 250, "partition": 100}, {"parent": "referenced"}),
         ),
-        QueueSource(kind="que", class_name="Que", files=("que.py", "que.sql"), options=({}, {"claim_after_last": True})),
+        QueueSource(
+            kind="que", class_name="Que", files=("que.py", "que.sql"), options=({}, {"claim_after_last": True}, {"batch": 3})
+        ),
         QueueSource(
             kind="batch_claim",
             class_name="BatchClaim",
             files=("batch_claim.py", "batch_claim.sql"),
-            options=({"lock": "skip_locked"}, {"lock": "by_id"}, {}),
+            options=({"lock": "skip_locked"}, {"lock": "by_id", "batch": 3}),
         ),
         QueueSource(
             kind="shared_table",

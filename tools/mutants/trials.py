@@ -157,7 +157,9 @@ class TrialServer:
         """Try a mutant until it breaks a promise."""
         source = QUEUES[mutant.queue]
         kind = mutant.write(self._folder / mutant.digest)
-        reached: list[Mapping[str, object]] = []
+        promises = list_promises(source)
+        tried: Mapping[str, object] | None = None
+        options = source.options[0]
         for sound in self.observe(source):
             endpoint = self._databases.give()
             try:
@@ -167,22 +169,25 @@ class TrialServer:
             if looked["refused"]:
                 return Judgement(result="stillborn", by="install", reason=looked["refused"])
             changed = frozenset(looked["changed"])
-            for promise in list_promises(source):
-                reach = sound.reaches.get(promise.name)
-                if reach is not None and not _reaches(reach, mutant, changed):
-                    continue
-                if reach is None and mutant.file.endswith(".sql") and not changed:
-                    continue
-                if reach is not None and sound.options not in reached:
-                    reached.append(sound.options)
-                reason = self._try(promise, kind, sound.options)
-                if reason is not None:
-                    return Judgement(result="killed", by=promise.name, reason=reason, options=sound.options)
-        return (
-            Judgement(result="survived", options=reached[0])
-            if reached
-            else Judgement(result="unreached", options=source.options[0])
-        )
+            reaching = [
+                each for each in promises if each.name in sound.reaches and _reaches(sound.reaches[each.name], mutant, changed)
+            ]
+            if reaching and tried is None:
+                tried = options = sound.options
+            if (broken := self._find_broken(reaching, kind, sound.options)) is not None:
+                return broken
+        unobserved = [each for each in promises if each.name in UNOBSERVED]
+        if (broken := self._find_broken(unobserved, kind, options)) is not None:
+            return broken
+        return Judgement(result="unreached" if tried is None else "survived", options=options)
+
+    def _find_broken(self, promises: Sequence[QueuePromise], kind: str, options: Mapping[str, object]) -> Judgement | None:
+        """Return the first promise that a mutant breaks; none if it keeps all."""
+        for promise in promises:
+            reason = self._try(promise, kind, options)
+            if reason is not None:
+                return Judgement(result="killed", by=promise.name, reason=reason, options=options)
+        return None
 
     def _try(self, promise: QueuePromise, kind: str, options: Mapping[str, object]) -> str | None:
         """Return why a queue breaks a promise; none if it keeps it."""

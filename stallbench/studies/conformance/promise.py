@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from stallbench.engines import loaded_errors
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S
 from stallbench.processes.reaper import name_temporary
 from stallbench.processes.role_command import role_command
@@ -161,6 +162,14 @@ def claim_one(queue: Queue[Any]) -> Claim:
     return claims[0]
 
 
+def claim_new(queue: Queue[Any], job: NewJob) -> Claim:
+    """Enqueue a job and claim it. Nothing else may wait: a queue that claims in batches would take it, too."""
+    (job_id,) = queue.enqueue([job])
+    claim = claim_one(queue)
+    require_equal(claim.job_id, job_id, "the job of a claim while only the newest one is ready")
+    return claim
+
+
 def describe_contents(queue: Queue[Any]) -> str:
     """Return what the queue says of its jobs, to follow the reason for which a claim found none."""
     try:
@@ -193,7 +202,7 @@ def enqueue_unless_refused(queue: Queue[Any], jobs: Sequence[NewJob]) -> list[in
         return list(queue.enqueue(jobs))
     except RefusedError:
         return None
-    except Exception as error:
+    except loaded_errors() as error:
         if not queue.recover(error):
             raise
         return None
@@ -230,7 +239,7 @@ def work_at_the_same_time(open_one: OpenQueue, jobs: Sequence[NewJob]) -> tuple[
                     time.sleep(_PAUSE_S)
             except (LostRaceError, ClaimExpiredError):
                 continue
-            except Exception as error:
+            except loaded_errors() as error:
                 if not queue.recover(error):
                     raise
 

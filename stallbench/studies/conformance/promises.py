@@ -13,6 +13,7 @@ from stallbench.studies.conformance.promise import (
     PATIENCE_S,
     OpenQueue,
     PromiseList,
+    claim_new,
     claim_one,
     claim_patiently,
     describe_contents,
@@ -132,10 +133,9 @@ def carries_the_payload(open_one: OpenQueue) -> None:
 @PROMISES.add("a claimed job is given to no other worker")
 def claims_exclusively(open_one: OpenQueue) -> None:
     """Two jobs and three workers."""
-    first, second = open_one(), open_one()
-    ids = set(first.enqueue(_JOBS[:2]))
-    require_equal({claim_one(first).job_id, claim_one(second).job_id}, ids, "the jobs of two workers")
-    third = open_one()
+    first, second, third = open_one(), open_one(), open_one()
+    claim_new(first, _JOBS[0])
+    claim_new(second, _JOBS[1])
     require_equal(list(third.claim()), [], "the claim of a third worker")
     require_equal(third.backlog(), Backlog(depth=0, oldest_job_s=None), "what waits while both are claimed")
 
@@ -160,9 +160,8 @@ def claims_each_once(open_one: OpenQueue) -> None:
 def keeps_claims_at_a_start(open_one: OpenQueue) -> None:
     """Two jobs, of which this process claims one, and a worker process as in a run."""
     queue = open_one()
-    ids = set(queue.enqueue(_JOBS[:2]))
-    claim = claim_one(queue)
-    (other,) = ids - {claim.job_id}
+    claim = claim_new(queue, _JOBS[0])
+    (other,) = open_one().enqueue(_JOBS[1:2])
     events = open_one.work_in_a_process(other)
     claimed = {event.job_id for event in events if event.event is Event.CLAIMED}
     require_equal(claimed, {other}, f"the jobs that a worker process claims while this one has job {claim.job_id}")
@@ -174,22 +173,20 @@ def keeps_claims_at_a_start(open_one: OpenQueue) -> None:
 def counts_without_claimed(open_one: OpenQueue) -> None:
     """The depth after a claim, and after the completion."""
     queue, watcher = open_one(), open_one()
-    queue.enqueue(_JOBS)
-    claim = claim_one(queue)
-    require_equal(watcher.depth(), len(_JOBS) - 1, "the depth after the claim")
+    claim = claim_new(queue, _JOBS[0])
+    waiting = len(watcher.enqueue(_JOBS[1:]))
+    require_equal(watcher.depth(), waiting, "the depth after the claim")
     queue.complete(claim)
-    require_equal(watcher.depth(), len(_JOBS) - 1, "the depth after the completion")
+    require_equal(watcher.depth(), waiting, "the depth after the completion")
 
 
 @PROMISES.add("the snapshot distinguishes claimed jobs from queued ones")
 def distinguishes_claimed(open_one: OpenQueue) -> None:
     """`job_ids` with a completed, a claimed and a queued job."""
     queue, watcher = open_one(), open_one()
-    queued = set(queue.enqueue(_JOBS[:3]))
-    completed = claim_one(queue)
-    queue.complete(completed)
-    claimed = claim_one(queue).job_id
-    queued -= {completed.job_id, claimed}
+    queue.complete(claim_new(queue, _JOBS[0]))
+    claimed = claim_new(queue, _JOBS[1]).job_id
+    queued = watcher.enqueue(_JOBS[2:3])
     require_equal(dict(watcher.job_ids()), {claimed: True, **dict.fromkeys(queued, False)}, "whether each job is claimed")
 
 
@@ -228,11 +225,9 @@ def gives_back(open_one: OpenQueue) -> None:
 def lets_claims_expire(open_one: OpenQueue) -> None:
     """Claims of one second, and a job that was completed before."""
     dying, other = expiring_after_1_s(open_one), expiring_after_1_s(open_one)
-    ids = set(dying.enqueue(_JOBS[:2]))
-    completed = claim_one(dying)
-    dying.complete(completed)
-    (job_id,) = ids - {completed.job_id}
-    first = claim_one(dying)
+    dying.complete(claim_new(dying, _JOBS[0]))
+    first = claim_new(dying, _JOBS[1])
+    job_id = first.job_id
     if other.claims_survive_connection:
         dying.connection.close()
     has_expired = wait_until(lambda: other.depth() > 0, within_s=PATIENCE_S, every_s=0.05)
@@ -248,11 +243,11 @@ def lets_claims_expire(open_one: OpenQueue) -> None:
 
 @PROMISES.add("a failed job is kept and delayed", why_not=_offers_at_once)
 def delays_failed(open_one: OpenQueue) -> None:
-    """Three jobs, of which the first one that is claimed fails once; then it is the last one."""
+    """A job that fails once, beside two that wait."""
     queue = open_one()
-    jobs = dict(zip(queue.enqueue(_JOBS[:3]), _JOBS, strict=False))
     claimed_s = time.monotonic()
-    failed = claim_one(queue)
+    failed = claim_new(queue, _JOBS[0])
+    jobs = {failed.job_id: _JOBS[0], **dict(zip(open_one().enqueue(_JOBS[1:3]), _JOBS[1:3], strict=True))}
     queue.fail(failed, "no luck")
     require_equal(dict(open_one().job_ids()), dict.fromkeys(jobs, False), "whether each job is claimed after the failure of one")
     while failed.job_id in jobs:
@@ -265,10 +260,10 @@ def delays_failed(open_one: OpenQueue) -> None:
 
 @PROMISES.add("a failed job is kept and offered again", why_not=_delays_failed)
 def offers_failed_again(open_one: OpenQueue) -> None:
-    """Three jobs, of which the first one that is claimed fails once."""
+    """A job that fails once, beside two that wait."""
     queue, watcher = open_one(), open_one()
-    jobs = dict(zip(queue.enqueue(_JOBS[:3]), _JOBS, strict=False))
-    failed = claim_one(queue)
+    failed = claim_new(queue, _JOBS[0])
+    jobs = {failed.job_id: _JOBS[0], **dict(zip(watcher.enqueue(_JOBS[1:3]), _JOBS[1:3], strict=True))}
     queue.fail(failed, "no luck")
     require_equal(watcher.depth(), len(jobs), "the depth")
     require_equal(dict(watcher.job_ids()), dict.fromkeys(jobs, False), "whether each job is claimed after the failure of one")
@@ -306,9 +301,9 @@ def refuses_known_keys(open_one: OpenQueue) -> None:
 def keeps_jobs_when_scheduling(open_one: OpenQueue) -> None:
     """A completed, a claimed and three waiting jobs; then none; then one."""
     queue, scheduler = open_one(), open_one()
-    queue.enqueue(_JOBS)
-    queue.complete(claim_one(queue))
-    claim = claim_one(queue)
+    queue.complete(claim_new(queue, _JOBS[0]))
+    claim = claim_new(queue, _JOBS[1])
+    scheduler.enqueue(_JOBS[2:])
     before, depth = dict(scheduler.job_ids()), scheduler.depth()
     for _ in range(2):
         scheduler.schedule()
