@@ -59,7 +59,7 @@ def test_no_function_of_another_user_is_called_in_the_place_of_an_extension_s_in
                 "CREATE FUNCTION public.pg_stat_statements_reset(integer, integer, integer) RETURNS text LANGUAGE sql AS $$SELECT 'hers'::text$$"
             )
             administrator.execute("RESET ROLE")
-            (remedy,) = [one.remedy for one in look_at(database.direct).unseen if one.what.startswith("texts of statements")]
+            (remedy,) = [one.remedy for one in look_at(database.direct).not_visible if one.what.startswith("texts of statements")]
             assert administrator.execute(remedy.split(";")[0].encode()).fetchone() != ("hers",)
         finally:
             administrator.execute("DROP OWNED BY attacker; DROP ROLE attacker")
