@@ -13,7 +13,7 @@ RUN /opt/build/bin/pip wheel --quiet --disable-pip-version-check --no-deps --no-
  && /opt/build/bin/pip --python /opt/venv/bin/python install --quiet --disable-pip-version-check --no-index --no-deps /tmp/wheel/*.whl
 
 FROM python:3.11-slim-bookworm
-RUN useradd --create-home --uid 1000 stallbench
+RUN useradd --create-home --uid 1000 stallbench && install --directory --owner=stallbench --mode=700 /home/stallbench/history
 COPY --from=packages /opt/venv /opt/venv
 ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1
 USER stallbench

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -11,13 +13,13 @@ import typer
 from stallbench.commands.endings import conclude_and_exit, index_renewed, shorten
 from stallbench.commands.extra import require_mcp
 from stallbench.commands.options import RunsOption
-from stallbench.errors import EXIT_FAIL, EXIT_PASS
+from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
 from stallbench.run.folder import RUNS
 from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import say
 
 ObservedDsnOption = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--dsn",
         metavar="[NAME=]ADDRESS",
@@ -28,7 +30,7 @@ ObservedDsnOption = Annotated[
 
 
 def observe(
-    dsn: ObservedDsnOption,
+    dsn: ObservedDsnOption = None,
     mode: Annotated[
         str | None,
         typer.Argument(
@@ -112,6 +114,36 @@ def observe(
     allow_unencrypted_webhook: Annotated[
         bool, typer.Option("--allow-unencrypted-webhook", help="Let --webhook post by http to another machine.")
     ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record",
+            metavar="DIR",
+            help="Keep all readings in this folder, which only you can enter, up to --keep and --keep-size; --at answers from it.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="TIME", help="With --record: how long readings are kept. Default: 168h, a week."),
+    ] = None,
+    keep_mb: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-size",
+            metavar="MB",
+            min=10,
+            max=1_000_000,
+            help="With --record: how many MB (of 1,000,000 bytes) are kept at most. Default: 500.",
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at",
+            metavar="TIME",
+            help="With --record, and without --dsn: print what was read at that time, like 14:05, 'yesterday 14:05' or '90m ago'.",
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Find out why a queue is slow, on a live server: who holds the horizon, what is blocked, dead rows, slow claims, stuck jobs.
@@ -135,12 +167,28 @@ def observe(
         stallbench observe --dsn postgresql://reader@db.test/app --for 10m --record-profile profile.toml
         stallbench observe --dsn postgresql://reader@db.test/app --webhook OPS_WEBHOOK
         stallbench observe mcp --dsn postgresql://reader@db.test/app
+        stallbench observe --dsn postgresql://reader@db.test/app --record history
+        stallbench observe --record history --at "yesterday 14:05"
     """
+    if at is not None:
+        others = {
+            "--dsn": dsn,
+            "mcp": mode,
+            "--once": once,
+            "--for": for_,
+            "--report": report,
+            "--expect": expect,
+            "--expose": expose,
+        }
+        others |= {"--record-profile": record_profile, "--webhook": webhook, "--table": table, "--log": log}
+        others |= {"--keep": keep, "--keep-size": keep_mb}
+        _answer(at, record, [option for option, value in others.items() if value], shows_all=all_, as_json=json)
+        return
     from stallbench.observe.command import observe_continuously, observe_once
     from stallbench.observe.options import read_options
 
     options = read_options(
-        dsn,
+        dsn or [],
         every=every,
         tables=table or [],
         log=log,
@@ -156,6 +204,9 @@ def observe(
         mode=mode,
         webhook=webhook,
         allows_unencrypted_webhook=allow_unencrypted_webhook,
+        record=record,
+        keep=keep,
+        keep_mb=keep_mb,
     )
     if options.serves_mcp:
         require_mcp("stallbench observe mcp")
@@ -169,6 +220,17 @@ def observe(
             if options.report:
                 conclude_and_exit(recorded)
             _judge_and_exit(recorded)
+
+
+def _answer(at: str, folder: Path | None, others: Sequence[str], *, shows_all: bool, as_json: bool) -> None:
+    """Print what was read at a time. Raises `BadInputError` without a folder, or with options that are for a live server."""
+    from stallbench.observe.past import answer, read_moment
+
+    if folder is None:
+        raise BadInputError('--at needs the folder of a history, like --record history --at "yesterday 14:05"')
+    if others:
+        raise BadInputError(f"--at cannot be combined with {', '.join(others)}: it reads a history, and no server")
+    answer(folder, read_moment(at, datetime.now().astimezone()), shows_all=shows_all, as_json=as_json)
 
 
 def _judge_and_exit(folder: Path) -> NoReturn:

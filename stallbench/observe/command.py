@@ -74,7 +74,7 @@ def observe_continuously(options: ObserveOptions) -> Path | None:
 
 @contextmanager
 def _shown(session: ObservationSession) -> Iterator[Callable[[Observation, float], None]]:
-    """Yield what shows each reading and the pause after it: on the screen, and to a webhook if there is one."""
+    """Yield what shows each reading and the pause after it: on the screen, in a history and to a webhook if there is one."""
     from stallbench.observe.screen import describe_pace
 
     with ExitStack() as stack:
@@ -83,6 +83,12 @@ def _shown(session: ObservationSession) -> Iterator[Callable[[Observation, float
             from stallbench.observe.webhook import Webhook
 
             webhook = stack.enter_context(Webhook(session.options.webhook))
+        history = None
+        if session.options.history is not None:
+            from stallbench.observe.document import describe_reading
+            from stallbench.observe.history import HistoryWriter
+
+            history = stack.enter_context(HistoryWriter(session.options.history))
         screen = _make_screen(session.options)
         stack.enter_context(screen)
         if screen.is_redrawn:
@@ -92,6 +98,8 @@ def _shown(session: ObservationSession) -> Iterator[Callable[[Observation, float
 
         def show(observation: Observation, pause_s: float) -> None:
             screen.show(observation, describe_pace(pause_s))
+            if history is not None:
+                history.append(describe_reading(observation, shows_all=True))
             if webhook is not None:
                 webhook.report(observation)
 

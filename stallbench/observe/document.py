@@ -1,4 +1,4 @@
-"""What ``stallbench observe --json`` prints: one JSON document per reading, in a line each."""
+"""What ``stallbench observe --json`` prints and ``--record`` keeps: one JSON document per reading, in a line each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal, Self, TextIO
 from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.observe import diagnostic
-from stallbench.observe.diagnostic import Finding, Section, Severity
+from stallbench.observe.diagnostic import Finding, Remedy, Section, Severity
 from stallbench.observe.observer import Observation
 
 _Severity = Literal["critical", "warning", "note"]
@@ -66,6 +66,7 @@ class Figures(Part):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     sentences: tuple[str, ...]
+    has_statements: bool = Field(default=False, description="whether the last column has statements")
 
 
 class ReadingDocument(Part):
@@ -125,7 +126,7 @@ def describe_reading(observation: Observation, *, shows_all: bool, subjects: Col
         figures=tuple(
             _describe_section(section)
             for section in observation.sections
-            if shows_all and (subjects is None or section.subject in subjects)
+            if shows_all and not section.says_nothing and (subjects is None or section.subject in subjects)
         ),
     )
 
@@ -158,5 +159,56 @@ def _describe_not_visible(not_visible: diagnostic.NotVisible) -> NotVisible:
 
 def _describe_section(section: Section) -> Figures:
     return Figures(
-        subject=section.subject, title=section.title, columns=section.columns, rows=section.rows, sentences=section.sentences
+        subject=section.subject,
+        title=section.title,
+        columns=section.columns,
+        rows=section.rows,
+        sentences=section.sentences,
+        has_statements=section.has_statements,
+    )
+
+
+def read_observation(document: ReadingDocument) -> Observation:
+    """Return what a document has of a look, for the report on a terminal."""
+    figures = (
+        Section(
+            title=one.title,
+            columns=one.columns,
+            rows=one.rows,
+            sentences=one.sentences,
+            has_statements=one.has_statements,
+            subject=one.subject,
+        )
+        for one in document.figures
+    )
+    return Observation(
+        at=document.at,
+        title=document.server,
+        gone=document.gone,
+        took_s=document.took_s,
+        sections=(Section(title="", summary=document.queues, says_nothing=True), *figures),
+        findings=tuple(map(_read_finding, document.findings)),
+        not_visible=tuple(
+            diagnostic.NotVisible(
+                what=one.what, why=one.why, remedy=one.remedy, could_change_the_answer=one.could_change_the_answer
+            )
+            for one in document.cannot_see
+        ),
+    )
+
+
+def _read_finding(found: FoundProblem) -> Finding:
+    first, *others = found.ways or (Way(statement="", where="", consequence="", only_shows=False),)
+    return Finding(
+        severity=next(severity for severity, name in _SEVERITIES.items() if name == found.severity),
+        subject=found.subject,
+        also_found_by=found.also_found_by,
+        about=found.about,
+        sentence=found.sentence,
+        because=found.because,
+        statement=first.statement,
+        where=first.where,
+        caution=first.consequence,
+        only_shows=first.only_shows,
+        other_ways=tuple(Remedy(statement=way.statement, where=way.where, caution=way.consequence) for way in others),
     )

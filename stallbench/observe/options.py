@@ -16,6 +16,7 @@ from stallbench.setup.components import require_java
 from stallbench.visible_text import make_visible
 
 if TYPE_CHECKING:
+    from stallbench.observe.history import HistoryBounds
     from stallbench.observe.webhook import WebhookAddress
     from stallbench.processes.exposure import Exposure
     from stallbench.scenario.expectation import Expectation
@@ -24,6 +25,9 @@ _SHORTEST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 """Of ``--every``."""
 _LONGEST_S = 86_400.0
+KEEP, KEEP_MB = "168h", 500
+"""How much of a history is kept if nothing is said."""
+_SHORTEST_KEEP_S, _LONGEST_KEEP_S = 3600.0, 8784 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,8 @@ class ObserveOptions:
     """Where to write the load of the queue as a scenario."""
     webhook: WebhookAddress | None = None
     """Where to post findings that begin, become worse or end."""
+    history: HistoryBounds | None = None
+    """Where to keep readings, and how many."""
     runs: Path
 
     @property
@@ -77,6 +83,9 @@ def read_options(
     mode: str | None = None,
     webhook: str | None = None,
     allows_unencrypted_webhook: bool = False,
+    record: Path | None = None,
+    keep: str | None = None,
+    keep_mb: int | None = None,
 ) -> ObserveOptions:
     """Return the options; raises `BadInputError` that names the option, what was found and what is expected.
 
@@ -86,7 +95,7 @@ def read_options(
     for_s = None if for_ is None else _read_time("--for", for_, every_s, _LONGEST_S)
     if mode is not None:
         given = {"--once": once, "--all": shows_all, "--json": as_json, "--for": for_, "--report": report, "--expect": expect}
-        _require_mode(mode, {**given, "--expose": expose, "--record-profile": profile, "--webhook": webhook})
+        _require_mode(mode, {**given, "--expose": expose, "--record-profile": profile, "--webhook": webhook, "--record": record})
     for is_given, option in ((report, "--report"), (expect is not None, "--expect"), (profile is not None, "--record-profile")):
         if is_given and for_s is None:
             raise BadInputError(f"{option} needs --for: it is made of what was recorded over a time, like --for 10m")
@@ -94,7 +103,12 @@ def read_options(
             raise BadInputError(f"{option} cannot be combined with --json, which prints readings and nothing else")
         if is_given and once:
             raise BadInputError(f"{option} cannot be combined with --once, which records nothing")
-    for is_given, option in ((for_s is not None, "--for"), (bool(expose), "--expose"), (webhook is not None, "--webhook")):
+    for is_given, option in (
+        (for_s is not None, "--for"),
+        (bool(expose), "--expose"),
+        (webhook is not None, "--webhook"),
+        (record, "--record"),
+    ):
         if once and is_given:
             raise BadInputError(f"--once cannot be combined with {option}: it prints one report and ends")
     if allows_unencrypted_webhook and webhook is None:
@@ -123,11 +137,25 @@ def read_options(
         exposure=_read_exposure(expose) if expose else None,
         profile=profile,
         webhook=_read_webhook(webhook, allows_unencrypted=allows_unencrypted_webhook) if webhook is not None else None,
+        history=_read_bounds(record, keep, keep_mb),
         runs=runs,
     )
     if report:
         require_java()
     return options
+
+
+def _read_bounds(record: Path | None, keep: str | None, keep_mb: int | None) -> HistoryBounds | None:
+    if record is None:
+        if keep is not None or keep_mb is not None:
+            raise BadInputError(
+                f"{'--keep' if keep is not None else '--keep-size'} needs --record: it bounds the history that this keeps"
+            )
+        return None
+    from stallbench.observe.history import HistoryBounds
+
+    keep_s = _read_time("--keep", keep or KEEP, _SHORTEST_KEEP_S, _LONGEST_KEEP_S)
+    return HistoryBounds(folder=record.absolute(), keep_s=keep_s, keep_bytes=(keep_mb or KEEP_MB) * 1_000_000)
 
 
 def _require_mode(mode: str, others: Mapping[str, object]) -> None:
