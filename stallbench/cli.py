@@ -7,11 +7,12 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+import stallbench
 from stallbench.commands.baseline import baseline
 from stallbench.commands.clean import clean
 from stallbench.commands.compare import compare
@@ -58,6 +59,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        say(f"stallbench {stallbench.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _read_common_options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None: ...
+
+
 app.command(cls=BenchCommand)(run)
 app.command()(init)
 app.command(cls=BenchCommand)(compare)

@@ -34,8 +34,8 @@ def has_bench() -> bool:
 def describe_missing_extra(what: str) -> str:
     """Return the message for ``what``, which needs the extra ``bench``, with the line that installs it."""
     return (
-        f"{what} needs packages that a light installation does not have (Spark, pandas and others); install them by: {_install('bench')}\n"
-        "Without them there are: stallbench observe, list, show, validate, schema, and report of a run whose page exists."
+        f"{what} needs packages that a light installation does not have (Spark, pandas and others); install them by: {name_extra('bench')}\n"
+        "Without them there are: stallbench observe, list, show, validate, schema, init, and report of a run whose page exists."
     )
 
 
@@ -45,9 +45,10 @@ def require_mcp(what: str) -> None:
         import_module("mcp.server.mcpserver")  # which no version before 2 has
     except ImportError:
         raise NotCarriedOutError(
-            f"{what} needs the package mcp, version 2, which a light installation does not have; install it by: {_install('mcp')}"
+            f"{what} needs the package mcp, version 2, which a light installation does not have; install it by: {name_extra('mcp')}"
         ) from None
 
 
-def _install(extra: str) -> str:
+def name_extra(extra: str) -> str:
+    """Return the line that installs an extra."""
     return f"pip install 'stallbench[{extra}]'" if IS_WHEEL else "make setup"

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stallbench.commands.endings import shorten
+from stallbench.commands.extra import has_bench, name_extra
 from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import say
 
@@ -36,7 +37,8 @@ def init(
         say(f"created {shorten(path)}")
     named = folder_as_named(folder)
     queue, docs = named / QUEUE, PROJECT / "docs"
-    steps = {
+    steps = {} if has_bench() else {name_extra("bench"): "installs what runs need, about 1.4 GB"}
+    steps |= {
         "stallbench setup": f"installs what is missing on this machine: {shorten(docs / 'install.md')}",
         format_run_command(folder): "runs the scenario, half a minute of load, and makes its report",
         format_shell_command(["stallbench", "conform", str(queue)]): "tries every promise of the queue, at every crash point",

@@ -171,7 +171,7 @@ def observe(
         stallbench observe --record history --at "yesterday 14:05"
     """
     if at is not None:
-        others = {
+        others: dict[str, object] = {
             "--dsn": dsn,
             "mcp": mode,
             "--once": once,

@@ -107,7 +107,7 @@ def read_options(
         (for_s is not None, "--for"),
         (bool(expose), "--expose"),
         (webhook is not None, "--webhook"),
-        (record, "--record"),
+        (record is not None, "--record"),
     ):
         if once and is_given:
             raise BadInputError(f"--once cannot be combined with {option}: it prints one report and ends")

@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import stallbench
 from stallbench.cli import app
 
 
@@ -45,3 +46,7 @@ def test_each_example_is_a_line_that_can_be_copied(words: tuple[str, ...], monke
 def test_it_says_what_each_exit_code_means(words: tuple[str, ...]) -> None:
     _, _, codes = inspect.cleandoc(COMMANDS[words].__doc__ or "").partition("\n\nExit codes: 0 ")
     assert codes or words == ("libraries",)  # without a command it only prints its list
+
+
+def test_the_version_is_printed() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"stallbench {stallbench.__version__}\n"

@@ -50,6 +50,14 @@ def test_the_queue_of_a_folder_with_any_name_can_be_tried(tmp_path: Path, monkey
     assert read_first_scenario(plan).queue.kind == read_worker_deaths(plan, tmp_path).queue.kind == kind
 
 
+def test_a_light_installation_is_told_what_runs_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for has_bench in (True, False):
+        monkeypatch.setattr("stallbench.commands.init.has_bench", lambda is_there=has_bench: is_there)
+        printed = CliRunner().invoke(app, ["init", str(has_bench)]).output
+        assert ("installs what runs need" in printed) is not has_bench
+
+
 def test_the_commands_of_a_folder_whose_name_has_a_space_can_be_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     printed = CliRunner().invoke(app, ["init", "my tests"]).output
