@@ -20,12 +20,11 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.mysql_data_folder import create_data_folder
-from stallbench.servers.starter import StartContext, check_process, wait_until_answering
+from stallbench.servers.starter import ServerProcess, StartContext, wait_until_answering
 from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import ServerProgram
 
 DATABASE = "stallbench"
-_START_S = 60.0
 _BOOTSTRAP_S = 120.0
 _NOT_RECORDED = re.compile("password|dir$|_file$|socket|plugin_load|hostname|report_")
 """Settings that are not recorded: secrets, and paths in the run's scratch folder."""
@@ -54,8 +53,10 @@ _CHANGED_SETTINGS = {
 }
 
 
-class MySQLServer:
+class MySQLServer(ServerProcess):
     """One server on its own data folder."""
+
+    start_s = 60.0
 
     def __init__(
         self,
@@ -70,7 +71,6 @@ class MySQLServer:
     ) -> None:
         """Start nothing yet. ``port``: a free one if none. ``volatile_cache``: as in `Database`."""
         self.name = name
-        self.process: Process | None = None
         self.version = ""
         self.settings_in_force: dict[str, str] = {}
         self.port = port or 0
@@ -115,32 +115,14 @@ class MySQLServer:
 
         def start_on(port: int) -> None:
             self.port = port
-            self.process = self._launch(first_statements)
-            wait_until_answering(self.name, self.process, self.endpoint, _START_S)
+            self.process = self.launch(first_statements)
+            wait_until_answering(self.name, self.process, self.endpoint, self.start_s)
 
         try:
             start_on_port(self._fixed_port, start_on)
         finally:
             first_statements.unlink()
         self._read_facts()
-
-    def stop(self) -> None:
-        """Shut it down cleanly."""
-        if self.process:
-            self.process.stop(_START_S)
-
-    def kill(self) -> None:
-        """Kill it; it has no children."""
-        if self.process:
-            self.process.kill()
-
-    def start_again(self) -> None:
-        """Start it on the same port; its users are in its data."""
-        self.process = self._launch(None)
-
-    def check(self) -> None:
-        """Raise `NotCarriedOutError` if it exited unexpectedly."""
-        check_process(self.name, self.process)
 
     def _command(self, *arguments: str) -> list[str]:
         base = self._program.path.resolve().parent.parent
@@ -188,7 +170,8 @@ class MySQLServer:
         if ended.returncode != 0:
             raise NotCarriedOutError(f"{self._program.path.name} {arguments[0]} failed: {_last_errors(ended.stderr)}")
 
-    def _launch(self, first_statements: Path | None) -> Process:
+    def launch(self, first_statements: Path | None = None) -> Process:
+        """Start it; ``first_statements``: what it executes first, on its first start. Its users are in its data from then on."""
         sockets = self._data.parent / f"{self.name}-socket"
         sockets.mkdir(exist_ok=True)
         own: dict[str, SettingValue] = {

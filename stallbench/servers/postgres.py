@@ -24,12 +24,11 @@ from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.private_mount import PrivateMount
 from stallbench.servers.small_disk import SmallDisk
-from stallbench.servers.starter import check_process, wait_until_answering
+from stallbench.servers.starter import ServerProcess, wait_until_answering
 from stallbench.setup.components import PostgresPrograms
 
 USER = "stallbench"
 DATABASE = "stallbench"
-_START_S = 30.0
 _DEATH_SIGNAL = signal.SIGQUIT
 _SMALL_TABLESPACE = "small"
 _NOT_RECORDED = re.compile("password|conninfo|director|_file$")
@@ -95,8 +94,10 @@ def _group_of(user: str) -> str:
     return grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
 
 
-class PostgresServer:
+class PostgresServer(ServerProcess):
     """One server on an existing data folder."""
+
+    start_s = 30.0
 
     def __init__(
         self,
@@ -122,7 +123,6 @@ class PostgresServer:
         self._settings = {**BENCH_SETTINGS, **preloaded, **settings}
         self._fixed_port = port
         self.port = port or 0
-        self.process: Process | None = None
         self.settings_in_force: dict[str, str] = {}
         self.version = ""
 
@@ -145,16 +145,11 @@ class PostgresServer:
 
         def start_on(port: int) -> None:
             self.port = port
-            self.process = self._launch()
-            wait_until_answering(self.name, self.process, self.endpoint.model_copy(update=endpoint_of), _START_S)
+            self.process = self.launch()
+            wait_until_answering(self.name, self.process, self.endpoint.model_copy(update=endpoint_of), self.start_s)
 
         start_on_port(self._fixed_port, start_on)
         self._read_facts(endpoint_of)
-
-    def stop(self) -> None:
-        """Shut it down cleanly."""
-        if self.process:
-            self.process.stop(_START_S)
 
     def kill(self) -> None:
         """Kill the postmaster and all its children, which lead process groups of their own."""
@@ -177,15 +172,8 @@ class PostgresServer:
             with suppress(PermissionError):  # in a container not even root may remove another user's
                 segment.unlink(missing_ok=True)
 
-    def start_again(self) -> None:
-        """Start it on the same port."""
-        self.process = self._launch()
-
-    def check(self) -> None:
-        """Raise `NotCarriedOutError` if it exited unexpectedly."""
-        check_process(self.name, self.process)
-
-    def _launch(self) -> Process:
+    def launch(self) -> Process:
+        """Start the postmaster on its port."""
         sockets = self._installation.own(_make(self._data.parent / f"{self.name}-socket"), 0o700)
         settings = {**self._settings, "port": self.port, "unix_socket_directories": str(sockets)}
         arguments = [part for key, value in settings.items() for part in ("-c", f"{key}={setting_text(value)}")]

@@ -12,15 +12,15 @@ from stallbench.base.ports import LOOPBACK, start_on_port
 from stallbench.engines import Engine
 from stallbench.processes.process import Process
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.starter import StartContext, check_process, wait_until_answering
+from stallbench.servers.starter import ServerProcess, StartContext, wait_until_answering
 from stallbench.servers.volatile_disk import VolatileDisk
 from stallbench.setup.server_programs import ServerProgram
 
-_START_S = 20.0
 
-
-class SingleServer:
+class SingleServer(ServerProcess):
     """One program that serves one port."""
+
+    start_s = 20.0
 
     def __init__(
         self,
@@ -36,7 +36,6 @@ class SingleServer:
         """Start nothing yet. ``port``: a free one if none. ``password``: none if the engine has no passwords. ``disk``: of its data."""
         self.name = name
         self.disk = disk
-        self.process: Process | None = None
         self.version = program.version
         self.settings_in_force: dict[str, str] = {}
         self._engine: Engine = engine
@@ -68,28 +67,11 @@ class SingleServer:
 
     def _start_on(self, port: int) -> None:
         self._port = port
-        self.process = self._launch()
-        wait_until_answering(self.name, self.process, self.endpoint, _START_S)
+        self.process = self.launch()
+        wait_until_answering(self.name, self.process, self.endpoint, self.start_s)
 
-    def stop(self) -> None:
-        """Shut it down cleanly."""
-        if self.process:
-            self.process.stop(_START_S)
-
-    def kill(self) -> None:
-        """Kill it."""
-        if self.process:
-            self.process.kill()
-
-    def start_again(self) -> None:
-        """Start it on the same port with the same arguments."""
-        self.process = self._launch()
-
-    def check(self) -> None:
-        """Raise `NotCarriedOutError` if it exited unexpectedly."""
-        check_process(self.name, self.process)
-
-    def _launch(self) -> Process:
+    def launch(self) -> Process:
+        """Start it with its arguments on its port."""
         argv = [str(self._program.path), *self._arguments(self._port)]
         return self._context.processes.start(
             self.name,

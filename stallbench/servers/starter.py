@@ -97,10 +97,37 @@ class Starter(ABC):
         raise NotCarriedOutError(f"{self.database.engine} has no synchronous replication")
 
 
-def check_process(name: str, process: Process | None) -> None:
-    """Raise `NotCarriedOutError` if a server's process exited unexpectedly."""
-    if process and process.exited_unexpectedly():
-        raise NotCarriedOutError(f"server {name} {process.describe_end()}{process.tail_log()}")
+class ServerProcess(ABC):
+    """A server that is a process of the bench, without children."""
+
+    name: str
+    process: Process | None = None
+
+    start_s: ClassVar[float]
+    """How long it may take to start, and to end."""
+
+    def stop(self) -> None:
+        """Shut it down cleanly."""
+        if self.process:
+            self.process.stop(self.start_s)
+
+    def kill(self) -> None:
+        """Kill it."""
+        if self.process:
+            self.process.kill()
+
+    def start_again(self) -> None:
+        """Start it on the same port, with the same data; returns before it answers."""
+        self.process = self.launch()
+
+    def check(self) -> None:
+        """Raise `NotCarriedOutError` if it exited unexpectedly."""
+        if self.process and self.process.exited_unexpectedly():
+            raise NotCarriedOutError(f"server {self.name} {self.process.describe_end()}{self.process.tail_log()}")
+
+    @abstractmethod
+    def launch(self) -> Process:
+        """Start the process; returns before it answers."""
 
 
 def answers(endpoint: Endpoint) -> bool:

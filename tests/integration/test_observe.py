@@ -21,29 +21,18 @@ from stallbench.observe.postgres.load import LoadDiagnostic
 from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesDiagnostic
 from stallbench.observe.postgres.session import APPLICATION
-from stallbench.queues import NewJob
-from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import find_all_postgres
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.integration.observed import cannot_see, finding_about, look_at, observer_of, section_of, text_of
+from tests.integration.pooled_queue import que
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
-__all__ = ["database_name", "held", "prompt_feedback"]
+__all__ = ["database_name", "held", "prompt_feedback", "que"]
 
 OpenConnection = Callable[..., Connection]
-
-
-@pytest.fixture
-def que(database: TestDatabase) -> TestDatabase:
-    """A database with Que's table and three jobs."""
-    queue = open_queue("que", {}, database.direct, "fixture")
-    with queue.connection:
-        queue.install()
-        queue.enqueue([NewJob(payload="{}")] * 3)
-    return database
 
 
 @contextmanager

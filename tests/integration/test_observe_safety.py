@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
 
@@ -16,69 +14,19 @@ from stallbench.engines.postgres import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.postgres.session import APPLICATION, STATEMENT_TIMEOUT_MS, ReadOnlySession, _Transaction
-from stallbench.queues import NewJob
-from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.pgbouncer import Pgbouncer
-from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import cannot_see, look_at, observer_of, section_of, text_of
-from tests.integration.running_cluster import StartedCluster
+from tests.integration.pooled_queue import que, start_pooler
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
+__all__ = ["que", "start_pooler"]
 
 _OF_OBSERVE = f"FROM pg_stat_activity WHERE application_name = '{APPLICATION}'"
 HELD_SNAPSHOTS = f"SELECT extract(epoch FROM clock_timestamp() - xact_start)::float8 {_OF_OBSERVE} AND backend_xmin IS NOT NULL AND xact_start IS NOT NULL"
 STATES = f"SELECT state {_OF_OBSERVE}"
-
-
-@pytest.fixture
-def que(database: TestDatabase) -> TestDatabase:
-    """A database with Que's table and three jobs."""
-    queue = open_queue("que", {}, database.direct, "fixture")
-    with queue.connection:
-        queue.install()
-        queue.enqueue([NewJob(payload="{}")] * 3)
-    return database
-
-
-@pytest.fixture
-def start_pooler(que: TestDatabase, started_cluster: StartedCluster, tmp_path: Path) -> Iterator[Callable[..., Pgbouncer]]:
-    """Starts a PgBouncer with one connection in a pool mode; ``ignored``: startup parameters that it drops."""
-    with ExitStack() as stack:
-
-        def start(mode: str, *, ignored: str = "") -> Pgbouncer:
-            try:
-                pooler = Pgbouncer(
-                    "pooler",
-                    que.direct,
-                    mode=mode,
-                    pool_size=1,
-                    processes=started_cluster.processes,
-                    logs=tmp_path,
-                    scratch=started_cluster.scratch,
-                )
-            except MissingComponentError as error:
-                pytest.skip(str(error))
-            stack.callback(pooler.stop)
-            if ignored:
-                configuration = started_cluster.scratch / "pooler" / "pgbouncer.ini"
-                configuration.write_text(
-                    configuration.read_text().replace("extra_float_digits", f"extra_float_digits, {ignored}")
-                )
-                with psycopg.connect(
-                    host=pooler.endpoint.host,
-                    port=pooler.endpoint.port,
-                    user=pooler.endpoint.user,
-                    password=pooler.endpoint.password.get_secret_value(),
-                    dbname="pgbouncer",
-                    autocommit=True,
-                ) as admin:
-                    admin.pgconn.exec_(b"RELOAD")
-            return pooler
-
-        yield start
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Callable
 
-import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
-from stallbench.queues import NewJob
-from stallbench.queues.queue_client import open_queue
-from stallbench.records.endpoint import Endpoint
 from stallbench.servers.pgbouncer import Pgbouncer
-from stallbench.setup.components import MissingComponentError
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see, look_at, section_of, text_of
-from tests.integration.running_cluster import StartedCluster
+from tests.integration.pooled_queue import connect_through, que, start_pooler
 
 pytestmark = pytest.mark.integration
+__all__ = ["que", "start_pooler"]
 
 SETTINGS = {
     "search_path": "trap, pg_catalog",
@@ -58,56 +52,10 @@ CREATE OPERATOR trap.= (LEFTARG = name, RIGHTARG = name, FUNCTION = trap.same)
 """
 
 
-@pytest.fixture
-def que(database: TestDatabase) -> TestDatabase:
-    """A database with three jobs."""
-    queue = open_queue("que", {}, database.direct, "fixture")
-    with queue.connection:
-        queue.install()
-        queue.enqueue([NewJob(payload="{}")] * 3)
-    with connect(database.direct, "test") as admin:
+@pytest.fixture(autouse=True)
+def _trap(que: TestDatabase) -> None:
+    with connect(que.direct, "test") as admin:
         admin.execute(TRAP)
-    return database
-
-
-@pytest.fixture
-def start_pooler(que: TestDatabase, started_cluster: StartedCluster, tmp_path: Path) -> Iterator[Callable[[str], Endpoint]]:
-    """Starts a PgBouncer with one connection, which it does not reset between two clients."""
-    with ExitStack() as stack:
-
-        def start(mode: str) -> Endpoint:
-            try:
-                pooler = Pgbouncer(
-                    "pooler",
-                    que.direct,
-                    mode=mode,
-                    pool_size=1,
-                    processes=started_cluster.processes,
-                    logs=tmp_path,
-                    scratch=started_cluster.scratch,
-                )
-            except MissingComponentError as error:
-                pytest.skip(str(error))
-            stack.callback(pooler.stop)
-            configuration = started_cluster.scratch / "pooler" / "pgbouncer.ini"
-            configuration.write_text(configuration.read_text().replace("[pgbouncer]", "[pgbouncer]\nserver_reset_query ="))
-            with connect_through(pooler.endpoint, "pgbouncer") as admin:
-                admin.pgconn.exec_(b"RELOAD")
-            return pooler.endpoint
-
-        yield start
-
-
-def connect_through(pooler: Endpoint, database: str) -> Connection:
-    return psycopg.connect(
-        host=pooler.host,
-        port=pooler.port,
-        user=pooler.user,
-        password=pooler.password.get_secret_value(),
-        dbname=database,
-        autocommit=True,
-        prepare_threshold=None,
-    )
 
 
 def shown(client: Connection) -> dict[str, str]:
@@ -121,9 +69,9 @@ def shown(client: Connection) -> dict[str, str]:
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_what_another_client_left_in_the_session_of_a_pool_changes_nothing(
-    que: TestDatabase, start_pooler: Callable[[str], Endpoint], mode: str
+    que: TestDatabase, start_pooler: Callable[..., Pgbouncer], mode: str
 ) -> None:
-    pooler = start_pooler(mode)
+    pooler = start_pooler(mode, resets=False).endpoint
     with connect_through(pooler, que.direct.database) as client:
         pid = client.info.backend_pid
         for name, value in SETTINGS.items():

@@ -264,13 +264,14 @@ def test_the_headline_says_the_outcome_first(tmp_path: Path) -> None:
     )
 
 
-def test_who_did_it_and_what_ends_it_follow(tmp_path: Path) -> None:
+def make_stay(application: str, longrunner: str | None) -> pd.DataFrame:
+    """Return the table of one session that held the horizon during the fault."""
     row = [
         "primary",
         "77:1",
         "backend",
         77,
-        "psql",
+        application,
         "idle in transaction",
         "",
         False,
@@ -279,9 +280,13 @@ def test_who_did_it_and_what_ends_it_follow(tmp_path: Path) -> None:
         30.0,
         900,
         30.0,
-        "idle_writer-1",
+        longrunner,
     ]
-    run = make_disturbed(tmp_path, latency_ms=lambda _: 900.0, holders=pd.DataFrame([row], columns=EMPTY["holders"]))
+    return pd.DataFrame([row], columns=EMPTY["holders"])
+
+
+def test_who_did_it_and_what_ends_it_follow(tmp_path: Path) -> None:
+    run = make_disturbed(tmp_path, latency_ms=lambda _: 900.0, holders=make_stay("psql", "idle_writer-1"))
     ending = find_ending(run.record, judge(run))
     assert ending
     assert ending.statement == "SELECT pg_terminate_backend(77);"
@@ -307,23 +312,7 @@ def test_what_may_help_is_a_command_that_fits_the_queue(tmp_path: Path) -> None:
 
 
 def test_nobody_is_blamed_if_the_queue_was_not_affected(tmp_path: Path) -> None:
-    row = [
-        "primary",
-        "77:1",
-        "backend",
-        77,
-        "psql",
-        "idle in transaction",
-        "",
-        False,
-        25.0,
-        55.0,
-        30.0,
-        900,
-        30.0,
-        "idle_writer-1",
-    ]
-    run = make_disturbed(tmp_path, holders=pd.DataFrame([row], columns=EMPTY["holders"]))
+    run = make_disturbed(tmp_path, holders=make_stay("psql", "idle_writer-1"))
     verdict = judge(run)
     assert (find_ending(run.record, verdict), find_help(run.record, verdict)) == (None, None)
 
@@ -346,8 +335,7 @@ def test_the_page_has_the_outcome_in_figures_and_folds_what_does_not_apply(tmp_p
 
 def test_a_holder_that_nobody_injected_is_not_blamed(tmp_path: Path) -> None:
     """A worker whose connection a fault has cut holds the horizon as an effect of it."""
-    row = ["primary", "77:1", "backend", 77, "worker-1", "idle in transaction", "", False, 25.0, 55.0, 30.0, 900, 30.0, None]
-    run = make_disturbed(tmp_path, latency_ms=lambda _: 900.0, holders=pd.DataFrame([row], columns=EMPTY["holders"]))
+    run = make_disturbed(tmp_path, latency_ms=lambda _: 900.0, holders=make_stay("worker-1", None))
     verdict = judge(run)
     assert verdict.attribution.holders
     assert find_ending(run.record, verdict) is None

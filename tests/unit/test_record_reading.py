@@ -9,8 +9,9 @@ import pytest
 
 from stallbench.records import reading
 from stallbench.records.events import Event
+from stallbench.records.final_snapshot import format_snapshot
 from stallbench.records.layouts import EVENTS, FINAL_SNAPSHOT, SAMPLES
-from stallbench.records.reading import Block, read_blocks, read_events, read_numbers, read_samples, read_table
+from stallbench.records.reading import Block, read_blocks, read_claimed, read_events, read_numbers, read_samples, read_table
 from tests.garbled_lines import GARBLED, GOOD, T
 
 ODD = {
@@ -145,3 +146,10 @@ def test_the_tail_of_a_file_begins_with_a_whole_line(tmp_path: Path) -> None:
 
 def test_there_is_no_record_without_a_file(tmp_path: Path) -> None:
     assert list(read_events(tmp_path / "none.csv")) == []
+
+
+def test_what_is_written_as_a_snapshot_is_read_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "final_snapshot.csv"
+    path.write_text("".join(format_snapshot([(7, True), (8, False), (9, True)])))
+    assert path.read_text() == "7,claimed\n8,queued\n9,claimed\nend,3\n"
+    assert read_claimed(path) == {7, 9}

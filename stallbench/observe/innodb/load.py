@@ -15,7 +15,6 @@ from stallbench.errors import BadInputError
 from stallbench.observe.diagnostic import Reading, Section
 from stallbench.observe.innodb.queues import read_tables
 from stallbench.observe.known_queue import Recorded
-from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING
 from stallbench.observe.postgres.load import MOST_SAMPLED, OPTION, LoadDiagnostic
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.observe.profile.reading import LoadReading, Sampled
@@ -64,11 +63,7 @@ class InnoDBLoadDiagnostic(LoadDiagnostic):
             self._is_numbered = bool(columns)
         rows = reading.server.fetch(_INSERTED, (table.plain_schema, table.plain_name)) if self._is_numbered else []
         inserted = {number: int(next_id) // int(step) for number, (next_id, step) in enumerate(rows)}
-        counts = self.queues.counted_at(table, reading.at_s)
-        waiting = counts.ready if counts and counts.ready is not None and counts.ready <= MOST_COUNTED else None
-        running = counts.running if counts and counts.running is not None and counts.running <= MOST_RUNNING else None
-        if running is not None and counts is not None:
-            running = max(0, running - (counts.overdue or 0))
+        counts, waiting, running = self.count(table, reading)
         total, by_kind = self._sample_rows(reading, table, recorded)
         self.readings.append(
             LoadReading(

@@ -18,7 +18,7 @@ from stallbench.errors import BadInputError
 from stallbench.observe.diagnostic import Diagnostic, Reading, Section
 from stallbench.observe.known_queue import Recorded
 from stallbench.observe.observer import ForeignCodeError
-from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING
+from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, JobCounts
 from stallbench.observe.postgres.queues import TRY_AGAIN_S, QueuesDiagnostic
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.observe.profile.file import write_profile
@@ -100,6 +100,16 @@ class LoadDiagnostic(Diagnostic):
         """Return what can be seen of its jobs; none if its load cannot be recorded."""
         return table.known.recorded if table.known else None
 
+    def count(self, table: QueueTable, reading: Reading) -> tuple[JobCounts | None, int | None, int | None]:
+        """Return the counts of the queue, the jobs that wait, and those that run and are not overdue; none for what was not counted as a whole."""
+        counts = self.queues.counted_at(table, reading.at_s)
+        if counts is None:
+            return None, None, None
+        waiting = counts.ready if counts.ready is not None and counts.ready <= MOST_COUNTED else None
+        if counts.running is None or counts.running > MOST_RUNNING:
+            return counts, waiting, None
+        return counts, waiting, max(0, counts.running - (counts.overdue or 0))
+
     def write(self, path: Path, *, every_s: float) -> None:
         """Write what was read as a scenario; raises `NotCarriedOutError` if something that a scenario needs was not seen."""
         write_profile(path, self.readings, self.stands_in, server=self.server, engine=self.engine, every_s=every_s)
@@ -114,11 +124,7 @@ class LoadDiagnostic(Diagnostic):
         self.stands_in, self.server = recorded.queue, f"PostgreSQL {reading.server.version // 10_000}"
         at_s = time.monotonic()
         inserted = dict(reading.server.execute(_INSERTED, (list(table.leaves),)).fetchall())
-        counts = self.queues.counted_at(table, reading.at_s)
-        waiting = counts.ready if counts and counts.ready is not None and counts.ready <= MOST_COUNTED else None
-        running = counts.running if counts and counts.running is not None and counts.running <= MOST_RUNNING else None
-        if running is not None and counts is not None:
-            running = max(0, running - (counts.overdue or 0))
+        counts, waiting, running = self.count(table, reading)
         locking = {pid for (pid,) in reading.server.execute(_LOCKING).fetchall()} if recorded.locks_jobs else set()
         claiming = self._find_claiming_sessions(reading, table, locking) if recorded.has_session_per_worker else None
         if recorded.locks_jobs:

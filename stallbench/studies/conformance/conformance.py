@@ -12,14 +12,13 @@ from stallbench.studies.conformance.operations import try_operations
 from stallbench.studies.conformance.promise_outcome import describe_promise
 from stallbench.studies.conformance.record import ConformanceFolder, ConformanceRecord, ConformanceRun, begin_conformance
 from stallbench.studies.conformance.worker_deaths import read_worker_deaths, summarise_verdict
-from stallbench.studies.study import Runner, Say, Study
-from stallbench.studies.torture.judgement import judge_run
+from stallbench.studies.study import Runner, Say
 from stallbench.studies.torture.plan import TorturePlan, read_first_scenario
-from stallbench.studies.torture.torture import run_with
-from stallbench.verdicts import RunTables
+from stallbench.studies.torture.torture import CrashStudy, run_with
+from stallbench.verdicts import Verdict
 
 
-class Conformance(Study[ConformanceRecord, ConformanceRun]):
+class Conformance(CrashStudy[ConformanceRecord, ConformanceRun]):
     """Runs at every crash point; points that no process passed are tried again; then a library's own workers are killed at any moment."""
 
     def __init__(self, folder: ConformanceFolder, record: ConformanceRecord, runner: Runner, say: Say) -> None:
@@ -48,20 +47,9 @@ class Conformance(Study[ConformanceRecord, ConformanceRun]):
             return plan.read(run.trials, self.folder.path, f"{run.trials[0].action}-{run.number}")
         return read_worker_deaths(plan, self.folder.path)
 
-    def judge(self, run: ConformanceRun, folder: RunFolder) -> ConformanceRun:
+    def attribute(self, run: ConformanceRun, folder: RunFolder, verdict: Verdict) -> dict[str, object]:
         """Attribute what the checks of the run found to its points, or to the deaths of workers."""
-        self.say(f"making the tables and the verdict of {folder.path.name}")
-        verdict = self.runner.conclude(folder)
-        found = (
-            {"outcome": judge_run(RunTables(folder.path), verdict, run.trials)}
-            if run.trials
-            else {"promises": tuple(summarise_verdict(verdict))}
-        )
-        return run.model_copy(update={"reason": verdict.reason, **found})
-
-    def title_of(self, run: ConformanceRun) -> str:
-        """Return what happens to the processes in the run."""
-        return run.title
+        return super().attribute(run, folder, verdict) if run.trials else {"promises": tuple(summarise_verdict(verdict))}
 
     def _say_promises(self) -> None:
         """Say each promise as soon as it is decided."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from stallbench.studies.soak.record import CycleRun, SoakRecord
-from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL, adjust_with_holm, is_significant, leaves_out_zero
+from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL, TestedEffect, adjust_with_holm
 
 FEWEST_CYCLES = 8
 """For a confidence interval; with fewer, chance alone often puts all of them in order."""
@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class Drift(TestedEffect):
     """How a figure changes, in its unit per hour."""
 
     cycles: int
@@ -44,23 +44,6 @@ class Drift:
     level: float
     """The median of all cycles."""
     slope: float
-    low: float | None
-    """Bounds of the confidence interval at `CONFIDENCE_LEVEL`, of this figure alone; none with fewer cycles than `FEWEST_CYCLES`."""
-    high: float | None
-    p: float | None
-    """Two-sided p-value of this figure alone; none without a confidence interval."""
-    adjusted_p: float | None
-    """The p-value adjusted for all figures of the soak; equal to ``p`` until `adjust_drifts` is called."""
-
-    @property
-    def is_significant(self) -> bool | None:
-        """Whether the drift is significant after the adjustment; none if there are too few cycles to decide."""
-        return is_significant(self.low, self.high, self.adjusted_p)
-
-    @property
-    def is_significant_alone(self) -> bool | None:
-        """Whether the drift would be significant if no other figure were examined; none if there are too few cycles to decide."""
-        return leaves_out_zero(self.low, self.high)
 
     def as_json(self) -> dict[str, object]:
         """Return it for the record."""

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TypeVar
 
 from stallbench.run.folder import RunFolder
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
-from stallbench.studies.study import Runner, SeparateRuns, Study
+from stallbench.studies.study import Runner, SeparateRuns, Study, StudyRecord
 from stallbench.studies.torture.judgement import judge_run
 from stallbench.studies.torture.plan import TorturePlan
 from stallbench.studies.torture.record import TortureFolder, TortureRecord, TortureRun, begin_torture
-from stallbench.verdicts import RunTables
+from stallbench.verdicts import RunTables, Verdict
+
+RecordT = TypeVar("RecordT", bound=StudyRecord)
+RunT = TypeVar("RunT", bound=TortureRun)
 
 
-class Torture(Study[TortureRecord, TortureRun]):
+class CrashStudy(Study[RecordT, RunT]):
+    """Runs in which the processes of a queue are killed or paused."""
+
+    def judge(self, run: RunT, folder: RunFolder) -> RunT:
+        """Make the tables and the verdict, and attribute what the checks of the run found."""
+        self.say(f"making the tables and the verdict of {folder.path.name}")
+        verdict = self.runner.conclude(folder)
+        return run.model_copy(update={"reason": verdict.reason, **self.attribute(run, folder, verdict)})
+
+    def attribute(self, run: RunT, folder: RunFolder, verdict: Verdict) -> dict[str, object]:
+        """Return what the record of the run has of its outcome: which points the checks' findings belong to."""
+        return {"outcome": judge_run(RunTables(folder.path), verdict, run.trials)}
+
+    def title_of(self, run: RunT) -> str:
+        """Return what happens to the processes in the run."""
+        return run.title
+
+
+class Torture(CrashStudy[TortureRecord, TortureRun]):
     """The planned runs of a torture."""
 
     def next_run(self) -> TortureRun | None:
@@ -25,17 +47,6 @@ class Torture(Study[TortureRecord, TortureRun]):
     def scenario_of(self, run: TortureRun) -> Scenario:
         """Write the scenario of the run into the torture's folder, where the user can find it, and return it."""
         return self.record.plan.read(run.trials, self.folder.path)
-
-    def judge(self, run: TortureRun, folder: RunFolder) -> TortureRun:
-        """Attribute what the checks of the run found to its points."""
-        self.say(f"making the tables and the verdict of {folder.path.name}")
-        verdict = self.runner.conclude(folder)
-        outcome = judge_run(RunTables(folder.path), verdict, run.trials)
-        return run.model_copy(update={"outcome": outcome, "reason": verdict.reason})
-
-    def title_of(self, run: TortureRun) -> str:
-        """Return what happens to the processes in the run."""
-        return run.title
 
 
 def carry_out_torture(

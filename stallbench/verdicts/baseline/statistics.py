@@ -45,28 +45,35 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class TestedEffect:
+    """An effect, and whether a test finds that it differs from zero."""
+
+    low: float | None
+    """Bounds of the confidence interval at `CONFIDENCE_LEVEL`, of this effect alone; none with too few values for a test."""
+    high: float | None
+    p: float | None
+    """Two-sided p-value of this effect alone; none without a confidence interval."""
+    adjusted_p: float | None
+    """The p-value adjusted for all effects that are examined together; equal to ``p`` until it is adjusted."""
+
+    @property
+    def is_significant(self) -> bool | None:
+        """Whether it differs significantly from zero after the adjustment; none if there are too few values to decide."""
+        alone = self.is_significant_alone
+        return None if alone is None or self.adjusted_p is None else alone and self.adjusted_p < 1 - CONFIDENCE_LEVEL
+
+    @property
+    def is_significant_alone(self) -> bool | None:
+        """Whether it would differ significantly if no other were examined; none if there are too few values to decide."""
+        return None if self.low is None or self.high is None else self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference(TestedEffect):
     """By how much a variant differs from another, over the rounds in which both have a value; in the metric's unit."""
 
     rounds: int
     mean: float
-    low: float | None
-    """Bounds of the confidence interval at `CONFIDENCE_LEVEL`, of this difference alone; none with fewer rounds than `FEWEST_ROUNDS`."""
-    high: float | None
-    p: float | None
-    """Two-sided p-value of this difference alone; none without a confidence interval."""
-    adjusted_p: float | None
-    """The p-value adjusted for all differences that are examined together; equal to ``p`` until `adjust` is called."""
-
-    @property
-    def is_significant(self) -> bool | None:
-        """Whether the difference is significant after the adjustment; none if there are too few rounds to decide."""
-        return is_significant(self.low, self.high, self.adjusted_p)
-
-    @property
-    def is_significant_alone(self) -> bool | None:
-        """Whether the difference would be significant if no other were examined; none if there are too few rounds to decide."""
-        return leaves_out_zero(self.low, self.high)
 
 
 def find_spread(values: ByRound) -> Spread | None:
@@ -134,19 +141,6 @@ def adjust_with_holm(p_values: Mapping[Key, float]) -> dict[Key, float]:
         greatest = max(greatest, min(1.0, p * (len(p_values) - index)))
         adjusted[key] = greatest
     return adjusted
-
-
-def is_significant(low: float | None, high: float | None, adjusted_p: float | None) -> bool | None:
-    """Whether a confidence interval leaves out zero and its adjusted p-value is below 1 - `CONFIDENCE_LEVEL`; none if there is none."""
-    alone = leaves_out_zero(low, high)
-    return None if alone is None or adjusted_p is None else alone and adjusted_p < 1 - CONFIDENCE_LEVEL
-
-
-def leaves_out_zero(low: float | None, high: float | None) -> bool | None:
-    """Whether a confidence interval leaves out zero; none if there is none."""
-    if low is None or high is None:
-        return None
-    return low > 0 or high < 0
 
 
 def _test(differences: Sequence[float], seed: int) -> tuple[float, float, float]:
