@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +105,14 @@ def _wait_until_replayed(cluster: Cluster, within_s: float = 60) -> None:
 
 @pytest.fixture
 def database(cluster: Cluster) -> Iterator[TestDatabase]:
-    """An empty database of the test's own; dropped afterwards, with all its connections."""
+    """An empty database of the test's own."""
+    with database_on(cluster) as made:
+        yield made
+
+
+@contextmanager
+def database_on(cluster: Cluster) -> Iterator[TestDatabase]:
+    """Create an empty database; dropped afterwards, with all its connections."""
     name = f"test_{secrets.token_hex(4)}"
     primary = cluster.server("primary")
     with connect(primary.direct, "fixture") as admin:

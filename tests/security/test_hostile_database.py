@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,13 @@ class HostileDatabase:
 
 @pytest.fixture
 def hostile(database: TestDatabase) -> Iterator[HostileDatabase]:
+    with hostile_on(database) as made:
+        yield made
+
+
+@contextmanager
+def hostile_on(database: TestDatabase) -> Iterator[HostileDatabase]:
+    """Give an empty database to its operator, and let an attacker in; in the end both are gone."""
     direct = database.direct
     with connect(direct, "test") as admin:
         for name in (_ATTACKER, _OWNER, _READER):

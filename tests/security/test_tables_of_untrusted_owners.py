@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from threading import Thread
 
 import pytest
 
+from stallbench.base.section import SettingValue
+from stallbench.engines.database import Database
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import Endpoint
+from tests.integration.conftest import database_on
 from tests.integration.observed import cannot_see, look_at, section_of, text_of
-from tests.security.test_hostile_database import _OPEN, _OWNER, _READER, _TABLES, HostileDatabase, hostile
+from tests.integration.running_cluster import running_cluster
+from tests.security.test_hostile_database import _OPEN, _OWNER, _READER, _TABLES, HostileDatabase, hostile, hostile_on
 
 __all__ = ["hostile"]
 pytestmark = pytest.mark.integration
@@ -27,8 +33,16 @@ _SLOW = """DO $$ BEGIN FOR i IN 1..900 LOOP
 _LOOKED_AT = (
     "SELECT 1 FROM pg_stat_activity WHERE application_name = 'stallbench:observe' AND query ~ 'pg_inherits' AND state = 'active'"
 )
-_CHILDREN = """DO $$ BEGIN FOR i IN 1..1000 LOOP
+_CHILDREN = """DO $$ BEGIN FOR i IN 1..100 LOOP
   EXECUTE pg_catalog.format('CREATE TABLE aaa.child_{number}_%s () INHERITS (aaa.procrastinate_jobs)', i); END LOOP; END $$;"""
+_FEW_LOCKS: dict[str, SettingValue] = {
+    "max_connections": 15,
+    "max_locks_per_transaction": 10,
+    "fsync": False,
+    "autovacuum": False,
+}
+_MORE_THAN_LOCKS = 12
+"""Times the number of tables that one of `_CHILDREN` makes: three times of what `_FEW_LOCKS` have room for."""
 
 
 def create_queue(owner: Endpoint) -> None:
@@ -98,11 +112,25 @@ def test_a_member_of_the_role_that_owns_the_database_sees_its_queue(hostile: Hos
     assert COUNTED in queues_seen_by(hostile.reader)
 
 
-def test_the_children_of_an_untrusted_table_are_not_locked_and_hide_no_other_queue(hostile: HostileDatabase) -> None:
+@pytest.fixture
+def hostile_with_few_locks(tmp_path: Path) -> Iterator[HostileDatabase]:
+    """On a server of its own: to use up the locks of another takes 20 000 tables."""
+    with (
+        running_cluster(Database(settings=_FEW_LOCKS), tmp_path) as started,
+        database_on(started.cluster) as database,
+        hostile_on(database) as made,
+    ):
+        yield made
+
+
+def test_the_children_of_an_untrusted_table_are_not_locked_and_hide_no_other_queue(
+    hostile_with_few_locks: HostileDatabase,
+) -> None:
+    hostile = hostile_with_few_locks
     create_queue(hostile.owner)
     with connect(hostile.attacker, "test") as attacker:
         attacker.execute("CREATE SCHEMA aaa;" + (_TABLES + _OPEN).replace("tenant", "aaa"))
-        for number in range(20):
+        for number in range(_MORE_THAN_LOCKS):
             attacker.execute(_CHILDREN.format(number=number))
     try:
         observation = look_at(hostile.reader)
@@ -114,7 +142,7 @@ def test_the_children_of_an_untrusted_table_are_not_locked_and_hide_no_other_que
         assert "max_locks_per_transaction" in cannot_see(named)
     finally:
         with connect(hostile.attacker, "test") as attacker:
-            for number in range(20):
+            for number in range(_MORE_THAN_LOCKS):
                 attacker.execute(
                     _CHILDREN.format(number=number).replace("CREATE", "DROP").replace("() INHERITS (aaa.procrastinate_jobs)", "")
                 )
