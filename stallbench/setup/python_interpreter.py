@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 Version = tuple[int, int]
@@ -63,8 +64,9 @@ def _pyenv_versions() -> Path:
     return (Path(root) if root else Path.home() / ".pyenv") / "versions"
 
 
+@cache
 def _runs(python: Python) -> bool:
-    """Whether the program is a Python of the version that its path says."""
+    """Whether the program is a Python of the version that its path says. Each is started once: a comparison of libraries asks for each of its runs."""
     try:
         ended = subprocess.run(
             [str(python.program), "-c", _PRINT_VERSION], capture_output=True, text=True, timeout=_PATIENCE_S, check=False

@@ -10,10 +10,11 @@ import pandas as pd
 
 from stallbench.scenario.model import CONTROL, Scenario
 from stallbench.studies.comparison.conclusion import conclude_comparison as find_results_of
-from stallbench.studies.comparison.kind import KIND
+from stallbench.studies.comparison.conclusion import write_files
 from stallbench.studies.comparison.plan import Plan, interleave
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord, begin_comparison
 from stallbench.studies.comparison.results import Results
+from stallbench.studies.kind import Conclusion
 from stallbench.verdicts import judge
 from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_run import EMPTY, make_phases, make_record, make_run, make_windows
@@ -42,7 +43,7 @@ Measured = Mapping[str, Sequence[float | None]]
 def conclude_comparison(folder: ComparisonFolder) -> tuple[ComparisonRecord, Results]:
     """Find the results of a comparison and write its files; returns the record with the results."""
     record, results = find_results_of(folder, folder.read())
-    KIND.conclude(folder.path).write()
+    Conclusion(folder, record, lambda: write_files(folder, record, results), lambda _: None).write()
     return record, results
 
 
