@@ -6,7 +6,7 @@ BIN := .venv/bin
 # The tests start hundreds of Python processes. Without kept bytecode each of them compiles the bench again, and each test process all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup required components doctor longtx test test-long test-libraries test-scenarios test-compose lint style format bench wheel lock clean
+.PHONY: help setup required components doctor longtx test quick test-long test-libraries test-scenarios test-compose lint style format bench wheel lock clean
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
@@ -36,6 +36,12 @@ test: components style  ## Run lint, type checks and all tests except the long o
 	wait $$types || { echo "the types are wrong: make lint"; exit 1; }; \
 	exit $$tests
 	@echo "not run: make test-long, test-scenarios (reported failures), test-libraries, test-compose; docs/tests.md"
+
+quick: required style  ## Run lint, type checks and the unit tests of files that take no seconds: the loop while you work on a change
+	@nice $(BIN)/mypy & types=$$!; \
+	$(BIN)/pytest -n 2 -m "not long and not slow" --own-pipelines tests/unit; tests=$$?; \
+	wait $$types || { echo "the types are wrong: make lint"; exit 1; }; \
+	exit $$tests
 
 test-long: components lint  ## Run the long tests, and again all end-to-end tests, where each run starts its own Spark
 	@$(BIN)/pytest -n 2 -m "(long or end_to_end) and not libraries" --own-pipelines

@@ -24,6 +24,8 @@ from stallbench.run.upload import open_for_upload, upload
 from stallbench.verdicts import RunTables, judge
 from tests.unit.made_up_run import make_record, make_run
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = "memory://bucket/runs/one"
 
 

@@ -12,6 +12,8 @@ import pytest
 from stallbench.verdicts.attribution import Attribution, attribute
 from tests.unit.made_up_run import EMPTY, make_phases, make_record, make_run, make_windows, sample_horizon
 
+pytestmark = pytest.mark.slow
+
 
 def holder(**known: Any) -> dict[str, Any]:
     return {

@@ -11,6 +11,8 @@ import pytest
 from stallbench import PROJECT, cli
 from tests.unit.scenario_text import OF_POSTGRES
 
+pytestmark = pytest.mark.slow
+
 GOOD = """
 summary = "Whatever."
 

@@ -11,6 +11,8 @@ import pytest
 from benchmarks.pipeline import find_medians, measure
 from stallbench import PROJECT
 
+pytestmark = pytest.mark.slow
+
 HELD_MB = 60
 # In short pauses: when the machine has stood still, there is still time left that is measured.
 HOLD = f"import time; held = b'x' * ({HELD_MB} * 1024 ** 2); [time.sleep(0.01) for _ in range(150)]"

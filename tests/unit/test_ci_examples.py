@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from stallbench import PROJECT
 from stallbench.cli import app
 
+pytestmark = pytest.mark.slow
+
 CI = PROJECT / "examples" / "ci"
 
 

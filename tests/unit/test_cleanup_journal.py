@@ -23,6 +23,8 @@ from stallbench.servers.cleanup_journal import CleanupJournal
 from stallbench.servers.join import _put_behind_proxy
 from stallbench.servers.toxiproxy import ToxiproxyServer
 
+pytestmark = pytest.mark.slow
+
 NOBODY_LISTENS = Endpoint(engine="postgres", host="127.0.0.1", port=1, database="queues", user="me", password=SecretStr("secret"))
 
 

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 import stallbench
 from stallbench.cli import app
 
+pytestmark = pytest.mark.slow
+
 
 def find_commands(
     group: typer.Typer = app, path: tuple[str, ...] = ()

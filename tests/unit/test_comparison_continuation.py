@@ -18,6 +18,8 @@ from tests.unit.made_up_baseline import make_baseline
 from tests.unit.made_up_comparison import conclude_comparison
 from tests.unit.scenario_text import SMALL
 
+pytestmark = pytest.mark.slow
+
 VARIANTS = """
 [variants.cure]
 summary = "It helps."

@@ -13,6 +13,8 @@ from stallbench.studies.comparison.record import ComparisonFolder
 from stallbench.studies.comparison.screen import print_comparison
 from tests.unit.made_up_comparison import conclude_comparison, make_made_up_comparison, make_made_up_record
 
+pytestmark = pytest.mark.slow
+
 
 def show(folder: ComparisonFolder) -> str:
     """Make both pages, and return what the terminal shows, without line breaks."""

@@ -20,6 +20,8 @@ from stallbench.studies.comparison.record import ComparisonFolder
 from stallbench.studies.comparison.screen import print_comparison
 from tests.unit.made_up_comparison import conclude_comparison, make_made_up_comparison, make_made_up_record
 
+pytestmark = pytest.mark.slow
+
 SLOWNESS = {"control": 8.0, "cure": 1.1, "half": 4.0, "twice": 1.0}
 
 

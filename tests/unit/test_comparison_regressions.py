@@ -29,6 +29,8 @@ from stallbench.verdicts.baseline.tolerance import read_tolerance
 from tests.unit.made_up_baseline import EXPECT, LATENCY, RATE, RATIO, make_comparison
 from tests.unit.made_up_comparison import conclude_comparison
 
+pytestmark = pytest.mark.slow
+
 STEADY = (10.0, 10.2, 9.8, 10.1, 9.9)
 NOISY = (4.0, 16.0, 8.0, 13.0, 9.0)
 Latencies = Mapping[str, Sequence[float | None]]

@@ -16,6 +16,8 @@ from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRec
 from tests.unit.fake_runner import FakeRunner, raise_at
 from tests.unit.made_up_comparison import conclude_comparison, make_made_up_plan
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def fake() -> FakeRunner:

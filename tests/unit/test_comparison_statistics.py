@@ -15,6 +15,8 @@ from stallbench.verdicts.baseline.statistics import (
     find_spread,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_spread_is_the_median_between_the_extremes() -> None:
     spread = find_spread({1: 5.0, 2: 1.0, 3: 2.0})

@@ -14,6 +14,8 @@ from stallbench.setup.components import PostgresPrograms
 from stallbench.setup.doctor import MachineCheck, check, render
 from tests.unit.fake_machine import make_machine
 
+pytestmark = pytest.mark.slow
+
 
 def the(name: str) -> MachineCheck:
     return next(machine_check for machine_check in check() if machine_check.name == name)

@@ -43,6 +43,8 @@ from tests import documented_diff
 from tests.documented_blocks import PAGES, Block, read_blocks
 from tests.libraries.made_up import make_application
 
+pytestmark = pytest.mark.slow
+
 APPLICATION = "tests/unit/test_own_application.py::test_the_page_shows_the_files_that_are_tested"
 RUN_BY = {
     ("docs/ci.md", "def test_no_job_waits_long"): "tests/end_to_end/test_documented_tests.py::test_the_first_example_passes",

@@ -19,6 +19,8 @@ from tests.unit.made_up_run import (
     make_windows,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def errors_of(
     kind: str,

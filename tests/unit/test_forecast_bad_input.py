@@ -14,6 +14,8 @@ from stallbench import PROJECT, cli
 from tests.unit import made_up_run
 from tests.unit.made_up_decline import HELD_S, make_declining_run, make_hold, make_seconds
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = PROJECT / "tests" / "small_run"
 
 

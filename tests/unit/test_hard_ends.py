@@ -16,6 +16,8 @@ from stallbench.waiting import wait_until
 from tests.libraries.made_up import find_processes
 from tests.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def processes() -> Iterator[Supervisor]:

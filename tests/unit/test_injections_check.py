@@ -10,6 +10,8 @@ import pytest
 from stallbench.verdicts import judge
 from tests.unit.made_up_run import make_fault, make_record, make_run
 
+pytestmark = pytest.mark.slow
+
 LONGRUNNER = {"name": "idle_writer-1", "category": "longrunner", "kind": "idle_writer", "on": "primary", "phase": "longtx"}
 MAINTENANCE = {"name": "watchdog-1", "category": "maintenance", "kind": "watchdog", "on": "primary"}
 FAULT = make_fault("longtx")

@@ -15,6 +15,8 @@ from stallbench.setup import packages
 from stallbench.setup.packages import InstallError
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 LEAVE_A_CHILD = "sleep 1000 & echo $! > {}; wait"
 
 

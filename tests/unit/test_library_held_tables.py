@@ -22,6 +22,8 @@ from tests.unit.made_up_library_runs import (
 from tools.library_tables.library_run import LibraryRun
 from tools.library_tables.text import read_cells
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:

@@ -21,6 +21,8 @@ from stallbench.setup.python_interpreter import describe_search, find_python
 from stallbench.studies.comparison.comparison import carry_out_runs
 from stallbench.studies.comparison.plan import make_plan
 
+pytestmark = pytest.mark.slow
+
 THE_BENCHS_OWN = sys.version_info[:2]
 
 

@@ -13,6 +13,8 @@ from packaging.utils import canonicalize_name
 from stallbench import PROJECT
 from tests.requirements import list_installed
 
+pytestmark = pytest.mark.slow
+
 HEAVY = {"locust", "numpy", "pandas", "psutil", "pyarrow", "pyspark", "pytest", "redis", "requests", "scipy"}
 OBSERVE = """
 import stallbench.observe.command, stallbench.observe.options

@@ -25,6 +25,8 @@ from tests.unit.made_up_baseline import make_made_up_run
 from tests.unit.made_up_limit import make_probe_run
 from tests.unit.made_up_run import make_record
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,8 @@ from tests.unit.fake_runner import FakeRunner, raise_at
 from tests.unit.made_up_limit import make_probe_run, plan
 from tests.unit.made_up_run import PRIMARY, make_fault, make_phases, make_record, make_run
 
+pytestmark = pytest.mark.slow
+
 
 class TestJudgement:
     """Of a probe of 100 jobs/s in which latency and load are good."""

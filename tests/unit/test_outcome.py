@@ -16,6 +16,8 @@ from stallbench.verdicts import RunTables, judge
 from stallbench.verdicts.outcome import PhaseOutcome, find_outcome
 from tests.unit.made_up_run import EMPTY, PHASES, START_NS, make_phases, make_process, make_record, make_run
 
+pytestmark = pytest.mark.slow
+
 BEGIN_S, END_S = 25, 55
 """Of the longrunner, in the phase from 20 s to 60 s; the run ends at 80 s."""
 HOLDER = {"kind": "backend", "state": "idle in transaction"}

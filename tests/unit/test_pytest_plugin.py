@@ -19,6 +19,8 @@ from junitparser import JUnitXml
 
 from stallbench import PROJECT
 
+pytestmark = pytest.mark.slow
+
 STAND_IN = """
 import json, shutil, sys
 from pathlib import Path

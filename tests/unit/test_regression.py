@@ -14,6 +14,8 @@ from stallbench.verdicts.baseline.against import AGAINST, BaselineChoice, write_
 from stallbench.verdicts.baseline.baseline_file import Baseline
 from tests.unit.made_up_baseline import LATENCY, RATE, RATIO, make_baseline, make_made_up_run
 
+pytestmark = pytest.mark.slow
+
 SEVERAL = (10.0, 10.4, 9.8, 10.2, 9.6)
 
 

@@ -17,6 +17,8 @@ from stallbench.report import make_report
 from stallbench.verdicts import judge
 from tests.unit.made_up_run import EMPTY, make_fault, make_phases, make_record, make_run, sample_horizon
 
+pytestmark = pytest.mark.slow
+
 
 def make_pages(folder: Path, record: dict[str, Any] | None = None, tables: dict[str, pd.DataFrame] | None = None) -> str:
     run = make_run(folder, record, **(tables or {}))

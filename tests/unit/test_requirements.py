@@ -16,6 +16,8 @@ from stallbench.verdicts.baseline.compared_metric import choose_subjects
 from tests.unit.made_up_run import EMPTY, START_NS, make_process, make_record
 from tests.unit.test_outcome import make_disturbed, make_longrunner, slow_until
 
+pytestmark = pytest.mark.slow
+
 RATE = "producers.rate=10"
 AT_END = "phases=[{name='baseline',duration='5s'},{name='crash',duration='5s',faults=[{kind='kill',on='workers'}]}]"
 AT_BEGIN = "phases=[{name='crash',duration='5s',faults=[{kind='kill',on='workers'}]},{name='after',duration='5s'}]"

@@ -17,6 +17,8 @@ from stallbench.engines.collectors.document import CollectorsDocument
 from stallbench.injection.maintenance import TaskDocument
 from workers.worker import WorkerDocument
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 ROLES: dict[str, type[BaseModel]] = {
     "workers": WorkerDocument,

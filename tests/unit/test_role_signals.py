@@ -9,6 +9,8 @@ import pytest
 
 from tests.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 WHILE_THE_LOCK_IS_HELD = """
 with stop.event._cond:
     os.kill(os.getpid(), {signal})

@@ -22,6 +22,8 @@ from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.longrunners import ask_longrunners
 from tests.unit.scenario_text import SMALL, ask_longrunners_here, find_lines, read, write
 
+pytestmark = pytest.mark.slow
+
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "add-a-scenario.md"
 SHIPPED = [(name, variant) for name, path in find_scenarios().items() for variant in (None, *read_variants(path))]
 

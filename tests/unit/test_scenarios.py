@@ -6,6 +6,8 @@ import pytest
 
 from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 
+pytestmark = pytest.mark.slow
+
 SHIPPED = [(name, variant) for name, path in find_scenarios().items() for variant in (None, *read_variants(path))]
 
 

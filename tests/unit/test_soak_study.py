@@ -21,6 +21,8 @@ from tests.unit.made_up_run import make_record, make_run
 from tests.unit.test_shown_measures import FIGURES
 from tests.unit.test_soak_bad_input import make_soak
 
+pytestmark = pytest.mark.slow
+
 LEFT_OVER = 7
 
 

@@ -17,6 +17,8 @@ from stallbench.verdicts.check import Severity
 from stallbench.verdicts.verdict import decide
 from tests.unit.made_up_run import EMPTY, make_phases, make_process, make_record, make_record_with_expectation, make_run
 
+pytestmark = pytest.mark.slow
+
 DOES_NOT_APPLY = {
     "expectations",
     "requirements",

@@ -7,6 +7,8 @@ import pytest
 
 from stallbench.visible_text import VisibleText, is_visible, make_visible, raw_of, read_text
 
+pytestmark = pytest.mark.slow
+
 
 def test_every_control_format_and_private_character_is_written() -> None:
     hidden = [

@@ -20,6 +20,8 @@ from stallbench.processes.role_command import PACKAGES
 from tests.requirements import list_installed
 from tests.wheel import build_wheel
 
+pytestmark = pytest.mark.slow
+
 PARTS = ("dashboards", "examples", "libraries", "reports/templates", "requirements", "scenarios", *PACKAGES)
 
 IN_OTHER_ENVIRONMENTS = ("stallbench/bundled/libraries/", "stallbench/bundled/examples/")
