@@ -9,9 +9,11 @@ that starts `observe mcp`. `RUN_BY` names the tests that run what is in ``python
 from __future__ import annotations
 
 import ast
+import configparser
 import importlib.util
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -109,6 +111,21 @@ def check_json(block: Block, folder: Path) -> None:
         case _:
             document = LongrunnerDocument.model_validate_json(block.text)
             assert not find_issues(Choice(kind=document.kind, engine=document.endpoint.engine, options=document.options))
+
+
+def check_ini(block: Block, folder: Path) -> None:
+    """A unit of systemd: what it starts is a command."""
+    unit = configparser.ConfigParser()
+    unit.read_string(block.text)
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    PROGRAMS[Path(program).name](words, set())
+
+
+def check_yaml(block: Block, folder: Path) -> None:
+    """A file of Compose, whose services are of the image of `stallbench observe`."""
+    for service in yaml.safe_load(block.text)["services"].values():
+        assert service["image"] == "stallbench-observe"
+        check_stallbench(["observe", *shlex.split(service["command"])], set())
 
 
 HEAD = """
@@ -300,5 +317,7 @@ CHECKS: dict[str, Callable[[Block, Path], None]] = {
     "json": check_json,
     "python": check_python,
     "diff": check_diff,
+    "ini": check_ini,
+    "yaml": check_yaml,
     "text": lambda block, folder: None,
 }

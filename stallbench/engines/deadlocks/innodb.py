@@ -42,7 +42,7 @@ def parse_deadlock(status: str) -> Deadlock | None:
 
     What cannot be parsed is left out. A truncated text yields what it contains.
     """
-    if [line.strip() for line in status.splitlines()].count(_HEADING) != 1:
+    if [line.strip() for line in status.splitlines()].count(_HEADING) > 1:
         return None
     return next(find_deadlocks(status), None)
 
