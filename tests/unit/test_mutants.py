@@ -187,7 +187,7 @@ def test_a_result_that_a_killed_process_has_begun_is_left_out_and_the_next_one_i
 
 
 def record(mutant: Mutant, result: str, kind: str = "operations", **changes: Any) -> dict[str, Any]:
-    return {"kind": kind, "mutant": mutant.id, "digest": mutant.digest, "result": result, "by": "x", **changes}
+    return {"kind": kind, "mutant": mutant.id, "digest": mutant.digest, "result": result, "by": "x", "trials": "", **changes}
 
 
 def test_the_rate_leaves_out_stillborn_and_equivalent_mutants_and_results_of_another_source(mutants: list[Mutant]) -> None:

@@ -44,6 +44,7 @@ def main() -> None:
                 "--within", default="60m", metavar="TIME", help="begin nothing after this time; default: %(default)s"
             )
             command.add_argument("--rounds", type=int, default=1, help="of `sound`: how often; default: %(default)s")
+            command.add_argument("--quick", action="store_true", help="of `try`: without promises that use threads or processes")
             command.add_argument("--again", action="store_true", help="also those that have a result")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _end)
@@ -60,7 +61,7 @@ def main() -> None:
         for mutant in ordered:
             print(f"{mutant.id}\n    {mutant.before}\n    {mutant.after}")
     elif arguments.command == "try":
-        _try(ordered, arguments.results, until_s, again=arguments.again)
+        _try(ordered, arguments.results, until_s, again=arguments.again, quick=arguments.quick)
     elif arguments.command == "sound":
         _try_sound(arguments.queue or list(QUEUES), arguments.results, until_s, rounds=arguments.rounds)
     else:
@@ -75,21 +76,23 @@ def _end(number: int, frame: object) -> None:
     sys.exit(128 + number)
 
 
-def _try(mutants: Sequence[Mutant], path: Path, until_s: float, *, again: bool) -> None:
+def _try(mutants: Sequence[Mutant], path: Path, until_s: float, *, again: bool, quick: bool) -> None:
     """Try those that have no result yet, or have survived other trials than those of today."""
-    known, trials = results.latest(results.read(path), "operations"), digest_trials()
+    known = results.latest(results.read(path), "operations")
+    whole = digest_trials()
+    trials = f"{whole}, quick" if quick else whole
     with start_trial_server() as server:
         for number, mutant in enumerate(mutants, 1):
             record = known.get(mutant.id)
             is_current = record is not None and record["digest"] == mutant.digest
             if record is not None and is_current and record["result"] in ("survived", "unreached"):
-                is_current = record["trials"] == trials
+                is_current = record["trials"] in (trials, whole)
             if is_current and not again:
                 continue
             if time.monotonic() >= until_s:
                 break
             began_s = time.monotonic()
-            judgement = server.judge(mutant)
+            judgement = server.judge(mutant, quick=quick)
             record = {
                 "kind": "operations",
                 "mutant": mutant.id,

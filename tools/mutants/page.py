@@ -33,6 +33,8 @@ class Row:
     """One of `_STATES`."""
     by: str
     """What killed it."""
+    is_quick: bool = False
+    """Whether promises that use threads or processes were left out."""
     at_crash_points: str = ""
     """What the crash points said, if they were tried."""
 
@@ -55,7 +57,8 @@ def judge_rows(mutants: Iterable[Mutant], records: Sequence[Mapping[str, Any]], 
             if state == "killed":
                 raise ValueError(f"{mutant.id} is declared equivalent, but was killed by: {by}")
             state = "equivalent" if state in ("survived", "not reached") else state
-        rows.append(Row(mutant=mutant, state=state, by=by, at_crash_points=said))
+        is_quick = of_operations is not None and "quick" in str(of_operations["trials"])
+        rows.append(Row(mutant=mutant, state=state, by=by, is_quick=is_quick, at_crash_points=said))
     return rows
 
 
@@ -106,7 +109,9 @@ def _sections(rows: Sequence[Row], records: Sequence[Mapping[str, Any]], equival
         f"{len(rows):,} mutants can be made by {len(_OPERATORS)} operators; {tried:,} were tried, of {operators} "
         f"operators. {states['stillborn']:,} of these are stillborn, {states['equivalent']:,} equivalent. The operations alone find "
         f"{states['killed'] - by_crashes:,}; the crash points, tried with {crashes:,} of those that survived, {by_crashes:,} more. "
-        f"{states['survived'] + states['not reached']:,} are not found, of which {states['not reached']:,} change what no trial of the operations reaches."
+        f"{states['survived'] + states['not reached']:,} are not found, of which {states['not reached']:,} change what no trial of the operations reaches. "
+        f"Of those that are not found, {sum(row.is_quick and row.state in ('survived', 'not reached') for row in rows):,} were tried without the promises "
+        "that use threads or processes, for lack of time."
     )
     yield _describe_sound(records)
     yield "## Operators\n\n" + _table(
@@ -122,17 +127,27 @@ def _sections(rows: Sequence[Row], records: Sequence[Mapping[str, Any]], equival
         ("promise", "mutants"), [(_cell(name), f"{count:,}") for name, count in killers.most_common()]
     )
     yield "## Not found\n\n" + _table(
-        ("mutant", "change", "crash points"),
+        ("mutant", "change", "threads and processes", "crash points"),
         [
-            (f"`{row.mutant.id}`", _describe_change(row.mutant), row.at_crash_points or "not tried")
+            (
+                f"`{row.mutant.id}`",
+                _describe_change(row.mutant),
+                "not tried" if row.is_quick else "survived",
+                row.at_crash_points or "not tried",
+            )
             for row in rows
             if row.state == "survived"
         ],
     )
     yield "## Not reached by the operations\n\n" + _table(
-        ("mutant", "change", "crash points"),
+        ("mutant", "change", "threads and processes", "crash points"),
         [
-            (f"`{row.mutant.id}`", _describe_change(row.mutant), row.at_crash_points or "not tried")
+            (
+                f"`{row.mutant.id}`",
+                _describe_change(row.mutant),
+                "not tried" if row.is_quick else "survived",
+                row.at_crash_points or "not tried",
+            )
             for row in rows
             if row.state == "not reached"
         ],
