@@ -14,6 +14,7 @@ from stallbench.run.record import parse_record
 from stallbench.verdicts import Finding, RunTables, find_checks, judge
 from stallbench.verdicts.attribution import Attribution
 from stallbench.verdicts.check import Severity
+from stallbench.verdicts.horizon import HolderStay
 from stallbench.verdicts.verdict import decide
 from tests.unit.made_up_run import EMPTY, make_phases, make_process, make_record, make_record_with_expectation, make_run
 
@@ -59,11 +60,22 @@ def test_info_alone_is_no_reason_to_pass_a_run_that_broke_off(tmp_path: Path) ->
 
 def test_the_terminal_says_from_when_the_times_of_the_attribution_count(capsys: pytest.CaptureFixture[str]) -> None:
     record = parse_record(json.dumps(make_record()), "made up")
-    said = {}
-    for sentence in ("From 11 s to 65 s psql held the horizon.", "Nothing held the horizon for longer than a second."):
-        print_verdict(decide(record, [], Attribution(sentence=sentence, holders=(), trend=None)), record, "report.html")
-        said[sentence] = "(seconds since the first phase began, as in the report)" in capsys.readouterr().out.splitlines()
-    assert list(said.values()) == [True, False]
+    psql = HolderStay(
+        name="psql",
+        description="",
+        server="primary",
+        kind="backend",
+        key="1",
+        from_s=11,
+        to_s=65,
+        age_s=54,
+        age_xids=9,
+        oldest_s=54,
+    )
+    for holders, is_said in (((psql,), True), ((), False)):
+        print_verdict(decide(record, [], Attribution(sentence="One.", holders=holders, trend=None)), record, "report.html")
+        lines = capsys.readouterr().out.splitlines()
+        assert ("(seconds since the first phase began, as in the report)" in lines) is is_said
 
 
 def test_the_worst_finding_is_stated_first(tmp_path: Path) -> None:
