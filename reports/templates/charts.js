@@ -147,7 +147,7 @@
       above = y;
       const left = x + 8 * ratio + size < bbox.left + bbox.width ? x + 7 * ratio : x - 7 * ratio - size;
       ctx.fillStyle = colour("background");
-      ctx.globalAlpha = 0.85;
+      ctx.globalAlpha = 0.5;
       ctx.fillRect(left - 2 * ratio, y - 7 * ratio, size + 4 * ratio, 14 * ratio);
       ctx.globalAlpha = 1;
       ctx.fillStyle = colour(hue);
