@@ -130,6 +130,7 @@ class Library(Part):
     rescue: Rescue
     retention: Retention | None = Field(default=None, description="none if the definition does not say")
     migration: Migration | None = Field(default=None, description="none: the bench has one version of it")
+    no_job_age: str = Field(default="", description="why its tables do not tell since when a ready job waits")
     no_migration: str = Field(default="", description="why there is no `migration`")
     sql: Statements
     options: dict[str, Option] = Field(default={})

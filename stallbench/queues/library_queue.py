@@ -251,6 +251,7 @@ def load_library_queue(kind: str) -> type[LibraryQueue]:
             "creates": library.creates,
             "other_job_states": ("ready",) if library.other_jobs else (),
             "no_other_jobs": library.no_other_jobs or "its definition has no other_jobs",
+            "no_job_age": library.no_job_age,
             "no_completed_jobs": explain_lack_of_completed_jobs(library),
             "no_prune_command": explain_lack_of_prune_command(library),
             "claim_pattern": library.claim_pattern,

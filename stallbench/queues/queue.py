@@ -151,6 +151,8 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether `claim` takes several jobs from the server and returns them one by one, so that a claim may be older than its record."""
     rescues_jobs: ClassVar[bool] = True
     """Whether the job of a dead worker is ever given to another one. If not, it is lost, although the store may still have its record."""
+    no_job_age: ClassVar[str] = ""
+    """Why it does not know since when a ready job waits; empty if it does."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a failed job is delayed before it can be claimed again."""
     needs_scheduler: ClassVar[bool] = False

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from stallbench.cli import app
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.queues import find_queue
 from stallbench.queues.crash_points import CrashPoint
 from stallbench.records.injections import JOBS
 from stallbench.run.record import describe_bench
@@ -24,6 +25,7 @@ from stallbench.studies.conformance.promise_outcome import (
     describe_promise,
     summarise_torture,
 )
+from stallbench.studies.conformance.promises import PROMISES as OPERATIONS
 from stallbench.studies.conformance.record import ConformanceFolder, ConformanceRecord
 from stallbench.studies.conformance.worker_deaths import read_worker_deaths, summarise_verdict
 from stallbench.studies.torture.outcome import NOT_TRIED, PROMISES, Reason, State, TortureOutcome, TrialOutcome
@@ -322,3 +324,10 @@ def test_the_workers_of_a_library_are_killed_at_every_point_that_they_pass() -> 
     killed_at = {trial.point for trials in plan.runs for trial in trials if trial.action == "kill"}
     hidden = {CrashPoint.BEFORE_CLAIM_ACKNOWLEDGED, CrashPoint.BEFORE_COMPLETION_ACKNOWLEDGED, CrashPoint.BETWEEN_STEPS}
     assert killed_at == set(CrashPoint) - hidden
+
+
+def test_the_age_of_jobs_is_no_promise_of_a_library_whose_tables_do_not_tell_it() -> None:
+    (promise,) = [one for one in OPERATIONS if one.name == "the age of the oldest job is known"]
+    celery, river = find_queue("library:celery"), find_queue("library:river")
+    assert promise.find_obstacle(celery) == celery.no_job_age != ""
+    assert promise.find_obstacle(river) is None
