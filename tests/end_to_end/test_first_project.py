@@ -79,7 +79,7 @@ def test_the_files_of_init_run_as_they_are(in_clone: Installed) -> None:
     cases = {case.name: case for suite in JUnitXml.fromfile(str(in_clone.folder / "junit.xml")) for case in suite}
     assert not cases["dead_tuples.per_job in longtx"].result
     assert not cases["back to normal within the phase that follows"].result
-    assert "Survived, the expectation holds." in (report.parent / "summary.md").read_text()
+    assert "Survived: the expectation holds." in (report.parent / "summary.md").read_text()
 
 
 TWO_QUEUES = """
