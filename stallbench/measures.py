@@ -85,9 +85,9 @@ MEASURES: dict[str, Measure] = {
         Measure("retried", "calls", FromEvents((Event.RETRIED,)), COUNT_PER_JOB, "retried", "errors after which the queue's own policy tried again"),
         Measure("re_executions", "executions", FromTable("duplicates", by_time=True), COUNT, "repeated executions",
                 "executions of jobs that had been executed before", chart="Repeated executions", in_report=("count",), hides_zero=True),
-        Measure("re_executed_after_ms", "ms", FromTable("duplicates", by_time=True), DISTRIBUTION, "time until executed again",
+        Measure("re_executed_after_ms", "ms", FromTable("duplicates", by_time=True), DISTRIBUTION, "time until re-executed",
                 "from the claim of one execution of a job to the claim of the next", has_direction=False),
-        Measure("re_completed", "jobs", FromTable("duplicates", by_time=True), ("count",), "jobs completed again",
+        Measure("re_completed", "jobs", FromTable("duplicates", by_time=True), ("count",), "jobs re-completed",
                 "jobs that were completed a second time in the phase"),
         Measure("deadlocks_in_claim", "calls", FromEvents(_RAISED, deadlock_in="claim"), COUNT, "deadlocks, claim rolled back",
                 "claims that the server rolled back to break a deadlock", chart="Rolled back to break a deadlock",
@@ -245,9 +245,9 @@ EXECUTIONS_PER_JOB = "executions.per_job"
 LOST = "lost.count"
 REFUSED = "refused_in_all.count"
 OF_THE_RUN: Mapping[str, str] = {
-    RE_EXECUTED: "jobs executed again",
+    RE_EXECUTED: "jobs re-executed",
     LOST: "jobs that the queue no longer holds and that no worker executed",
     REFUSED: "jobs that were refused, by a full queue or for lack of a connection, including those of the backlog",
-    EXECUTIONS_PER_JOB: "executions per executed job; 1 if no job was executed again",
+    EXECUTIONS_PER_JOB: "executions per executed job; 1 if no job was re-executed",
 }
 """Figures that only a whole run has, beside `MEASURES`, and their meanings."""

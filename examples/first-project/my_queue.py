@@ -18,7 +18,7 @@ class MyQueue(PostgresQueue[QueueOptions]):
     summary = "FOR UPDATE SKIP LOCKED on the first free row, deleted in the same transaction"
     source = "our own application"
     options_type = QueueOptions
-    promise = Promise.AT_LEAST_ONCE  # a job is executed again only after an attempt that failed or died
+    promise = Promise.AT_LEAST_ONCE  # a job is re-executed only after an attempt that failed or died
     ordered = True  # jobs are claimed in the order in which they were enqueued
     tables = ("my_jobs",)
     indexes = ("my_jobs_pkey",)

@@ -54,7 +54,7 @@ class Rescue(Part):
         default=False, description="whether a worker renews the claim of a job that it executes: the time counts from then"
     )
     marks_failed: bool = Field(
-        default=False, description="whether by default the job is then marked as failed, and not executed again"
+        default=False, description="whether by default the job is then marked as failed, and not re-executed"
     )
     search_s: Annotated[float, Field(ge=0)] | SearchInterval = Field(
         default=0,

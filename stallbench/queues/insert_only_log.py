@@ -4,7 +4,7 @@ No row is ever updated or deleted, so there are no dead tuples. Finished partiti
 transaction that has read the queue's own tables prevents this; until it ends, the log grows.
 
 Promise: one consumer executes the jobs of a range in order, and ranges are given out in order. So a slow job delays only the jobs behind it
-in its range. The next consumer continues the range of a dead one from its cursor on: only the job in progress is executed again. A failed job
+in its range. The next consumer continues the range of a dead one from its cursor on: only the job in progress is re-executed. A failed job
 is appended to the log again. Cost: appends commit one after the other, so that no id becomes visible after a cursor has passed a greater one.
 """
 

@@ -2,7 +2,7 @@
 -- Ids commit in their order, because appends wait for each other. So a session that sees an id sees all smaller ones.
 
 -- name: install
--- Entries in the order in which they were appended; an entry is a new job, or a failed job that is to be executed again.
+-- Entries in the order in which they were appended; an entry is a new job, or a failed job that is to be re-executed.
 CREATE TABLE log_entries
 (
   entry_id    bigint      NOT NULL,

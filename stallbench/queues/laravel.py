@@ -1,7 +1,7 @@
 """Laravel's database queue of 2017, pessimistic: a row lock while the first available job is reserved, another while it is deleted.
 
 On InnoDB the two locks are taken in opposite orders, through the queue's index here and the primary key there: workers deadlock, and a
-deletion that was rolled back leaves a finished job to be executed again.
+deletion that was rolled back leaves a finished job to be re-executed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Laravel(LaravelTableQueue[LaravelPessimisticOptions]):
         """Delete the job.
 
         A transaction that the server rolled back is retried up to ``delete_retries`` times, then the error is raised and the
-        job is executed again when its reservation has expired. A marked job is not: the next worker that claims it deletes it.
+        job is re-executed when its reservation has expired. A marked job is not: the next worker that claims it deletes it.
         """
         if self.has_delete_mark:
             self.session.run(self.statements["mark"], claim.job_id)

@@ -172,7 +172,7 @@ class LaravelRedis(Queue[LaravelRedisOptions]):
         """Remove the reservation.
 
         An expired reservation may be gone, and another worker may have the job. Laravel ignores this; here it raises `ClaimExpiredError`,
-        because a job recorded as completed must not be executed again. A reservation that is gone before it expired was lost by the server, which Laravel
+        because a job recorded as completed must not be re-executed. A reservation that is gone before it expired was lost by the server, which Laravel
         ignores too.
         """
         reservation: _Reservation = claim.handle

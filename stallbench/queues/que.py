@@ -36,7 +36,7 @@ class QueOptions(QueueOptions):
 
     recheck: bool = Field(
         default=True,
-        description="re-check the job after locking it, as Que does; without the re-check a job is executed again once the walk's snapshot is stale",
+        description="re-check the job after locking it, as Que does; without the re-check a job is re-executed once the walk's snapshot is stale",
     )
     queue: str = Field(default="", description="name of the queue within the table")
     priority: int = Field(

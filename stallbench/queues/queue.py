@@ -19,9 +19,9 @@ class Promise(StrEnum):
     """How often a queue promises to execute a job when workers may die."""
 
     AT_LEAST_ONCE = "at_least_once"
-    """Never lost; executed again only after an attempt that died, failed or expired."""
+    """Never lost; re-executed only after an attempt that died, failed or expired."""
     AT_MOST_ONCE = "at_most_once"
-    """Never executed again; lost with the worker that had it."""
+    """Never re-executed; lost with the worker that had it."""
 
 
 class OptionRole(StrEnum):
@@ -114,7 +114,7 @@ class LostRaceError(Exception):
 
 
 class ClaimExpiredError(Exception):
-    """A claim expired before its job was completed, and the queue has released the job: it will be, or is, executed again."""
+    """A claim expired before its job was completed, and the queue has released the job: it will be, or is, re-executed."""
 
     def __init__(self, job_id: int) -> None:
         """Name the job whose claim it was."""
@@ -258,7 +258,7 @@ class Queue(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def complete(self, claim: Claim) -> None:
-        """Report that the job is done; it must not be executed again. Raises `ClaimExpiredError` if the queue finds that it will be."""
+        """Report that the job is done; it must not be re-executed. Raises `ClaimExpiredError` if the queue finds that it will be."""
 
     @abstractmethod
     def fail(self, claim: Claim, error: str) -> None:

@@ -1,7 +1,7 @@
 """Jobs are enqueued in a table, in the application's own transaction; a mover drains the table into Redis, where workers claim.
 
 Only the mover reads past dead rows, once per batch. The cost is a second store, and no transaction spans both stores. If the mover dies between
-the two writes, the batch is in both stores and its jobs are executed again (``hand_over = "push_first"``), or it is in neither and its jobs are
+the two writes, the batch is in both stores and its jobs are re-executed (``hand_over = "push_first"``), or it is in neither and its jobs are
 lost (``"delete_first"``). Jobs in Redis are as durable as Redis: ``most_in_redis`` limits how many its crash can lose.
 """
 

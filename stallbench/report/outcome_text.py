@@ -193,7 +193,7 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
     if safety.lost.count:
         parts.append(f"{describe_jobs(safety.lost)} lost.")
     if safety.repeated.count:
-        parts.append(f"{describe_jobs(safety.repeated)} executed again with no failure that explains it.")
+        parts.append(f"{describe_jobs(safety.repeated)} re-executed with no failure that explains it.")
     if safety.stranded.count:
         parts.append(f"{describe_jobs(safety.stranded)} stranded with a worker that had died.")
     if safety.starved.count:
@@ -211,7 +211,7 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
         )
     elif safety.re_executed:
         promise = str(record.queue.promise).replace("_", " ")
-        parts.append(f"{safety.re_executed:,} executed again after a failure, which {promise} delivery permits.")
+        parts.append(f"{safety.re_executed:,} re-executed after a failure, which {promise} delivery permits.")
     if safety.awaiting.count and "stranded" not in safety.unknown:
         parts.append(f"{describe_awaiting(safety)}.")
     if safety.given_up:

@@ -36,7 +36,7 @@ class Severity(IntEnum):
 
     JOBS_LOST = 0
     JOBS_REPEATED = 1
-    """Jobs that were executed again without a reason, or that are still in the queue after their completion and will be executed again."""
+    """Jobs that were re-executed without a reason, or that are still in the queue after their completion and will be re-executed."""
     JOBS_UNEXPECTED = 2
     """Jobs that no producer enqueued."""
     JOBS_LEFT_BEHIND = 3

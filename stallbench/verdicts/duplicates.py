@@ -1,4 +1,4 @@
-"""Was a job executed again, and does the queue's promise allow it?"""
+"""Was a job re-executed, and does the queue's promise allow it?"""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class Safety:
     repeated: Jobs
     """Executed or completed more than once without a reason that the queue's promise allows, or kept in the queue after their completion."""
     re_executed: int
-    """Jobs that were executed again after a failure, which the queue's promise permits."""
+    """Jobs that were re-executed after a failure, which the queue's promise permits."""
     rescued: int
     """Of workers that had died: claimed again by another one."""
     rescued_within_s: float | None

@@ -92,11 +92,11 @@ def _judge_lost(safety: Safety) -> tuple[Result, str]:
 
 def _judge_repeated(safety: Safety, promise: str) -> tuple[Result, str]:
     if safety.repeated.count:
-        return "fail", f"{describe_jobs(safety.repeated)} executed again with no failure that explains it"
+        return "fail", f"{describe_jobs(safety.repeated)} re-executed with no failure that explains it"
     if "repeated" in safety.unknown:
         return "unknown", "it is not known which jobs were repeated: no claim was recorded"
     if safety.re_executed:
-        return "pass", f"{_count(safety.re_executed)} executed again, each after a failure, which {promise} delivery permits"
+        return "pass", f"{_count(safety.re_executed)} re-executed, each after a failure, which {promise} delivery permits"
     return "pass", "no job was executed or completed more than once"
 
 

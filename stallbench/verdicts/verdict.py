@@ -110,5 +110,5 @@ def _describe_pass(record: RunRecord) -> str:
     if record.scenario.require:
         return f"the queue {hold}"
     if any(one.limits("lost.count") or one.limits("re_completed.count") for one in expectations):
-        return f"{hold}; no more jobs were lost or executed again than the expectations allow"
-    return f"{hold}; no job was lost, and none was executed again without a reason"
+        return f"{hold}; no more jobs were lost or re-executed than the expectations allow"
+    return f"{hold}; no job was lost, and none was re-executed without a reason"

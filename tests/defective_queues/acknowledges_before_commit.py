@@ -12,7 +12,7 @@ _TOGETHER = 10
 
 
 class AcknowledgesBeforeCommit(SeededDefect, SkipLocked):
-    """What a worker had completed is undone when it dies, and executed again."""
+    """What a worker had completed is undone when it dies, and re-executed."""
 
     caught_by = "duplicates"
 

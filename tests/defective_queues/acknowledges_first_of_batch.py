@@ -13,7 +13,7 @@ _BATCH = 4
 
 
 class AcknowledgesFirstOfBatch(SeededDefect, StatusColumn):
-    """The other claims of the batch expire, and their jobs are executed again after their completion."""
+    """The other claims of the batch expire, and their jobs are re-executed after their completion."""
 
     caught_by = "duplicates"
     tried_under = "crash_in_work"

@@ -8,7 +8,7 @@ from tests.defective_queues.seeded_defect import SeededDefect
 
 
 class SwallowsDeadlock(SeededDefect, Laravel):
-    """Leaves the job, whose deletion was rolled back, to be executed again."""
+    """Leaves the job, whose deletion was rolled back, to be re-executed."""
 
     caught_by = "deadlocks"
     tried_under = "deadlocks"

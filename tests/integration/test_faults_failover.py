@@ -1,4 +1,4 @@
-"""A replica is promoted under load: only jobs that were acknowledged but not replicated are lost or executed again."""
+"""A replica is promoted under load: only jobs that were acknowledged but not replicated are lost or re-executed."""
 
 from __future__ import annotations
 

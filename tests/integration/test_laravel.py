@@ -46,7 +46,7 @@ def claim_one(queue: Queue[Any]) -> Claim:
 
 
 class TestADeadlockInTheDeletion:
-    """On InnoDB. The worker has done its job; whether that job is executed again depends on the article's mitigations."""
+    """On InnoDB. The worker has done its job; whether that job is re-executed depends on the article's mitigations."""
 
     @pytest.fixture
     def endpoint(self, empty_on: EmptyOn) -> Endpoint:

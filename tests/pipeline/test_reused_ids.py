@@ -80,7 +80,7 @@ def test_every_enqueue_counts_and_the_lost_jobs_are_named(run: SyntheticRun, tab
 
 @pytest.fixture(scope="module")
 def of_later_jobs(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """One job is executed again after its id has been assigned again; the claim of another expires after its id has been assigned again."""
+    """One job is re-executed after its id has been assigned again; the claim of another expires after its id has been assigned again."""
     run = SyntheticRun(tmp_path_factory.mktemp("reused") / "run", phases={"baseline": 10})
     run.enqueue(COMPLETED, at_s=1).live(COMPLETED, at_s=3).execute(COMPLETED, at_s=4)
     run.enqueue(WAITING, at_s=1).claim(WAITING, at_s=1.5).enqueue(WAITING, at_s=3)

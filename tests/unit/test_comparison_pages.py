@@ -269,7 +269,7 @@ def test_the_comparison_of_a_dead_bench_is_marked_and_can_be_deleted(tmp_path: P
 def test_a_table_of_the_scenario_has_a_row_for_each_variant_and_for_what_was_not_run(tmp_path: Path) -> None:
     columns = [
         {"title": "claims, ms", "metric": "claim_ms.p95", "phase": "longtx"},
-        {"title": "executed again", "metric": "re_executed.count"},
+        {"title": "re-executed", "metric": "re_executed.count"},
         {"title": "refused", "metric": "refused.count"},
     ]
     choice = {"metric": "claim_ms.p95", "phase": "longtx", "better": "lower", "columns": columns}
@@ -277,7 +277,7 @@ def test_a_table_of_the_scenario_has_a_row_for_each_variant_and_for_what_was_not
     folder.write(folder.read().model_copy(update={"left_out": {"a store": "no server"}}))
     shown = show(folder, width=200)
     lines = (folder.path / "summary.md").read_text().splitlines()
-    assert "| variant | claims, ms | executed again | refused |" in lines
+    assert "| variant | claims, ms | re-executed | refused |" in lines
     assert "| control | 16.6 (16.3 to 17) | 0 | no data |" in lines
     assert "| twice | 2.08 (2.04 to 2.12) | 1 | no data |" in lines
     assert "| a store | not run: no server | | |" in lines

@@ -284,11 +284,9 @@ def a_verdict(*findings: Finding) -> Verdict:
 
 
 def test_the_worst_finding_of_a_run_in_which_workers_are_killed_counts() -> None:
-    found = {
-        each.name: each for each in summarise_verdict(a_verdict(a_finding("duplicates", "fail", "2 jobs were executed again")))
-    }
+    found = {each.name: each for each in summarise_verdict(a_verdict(a_finding("duplicates", "fail", "2 jobs were re-executed")))}
     repeated = found["nothing repeated, while its workers are killed"]
-    assert (repeated.result, repeated.reason) == ("fail", "2 jobs were executed again")
+    assert (repeated.result, repeated.reason) == ("fail", "2 jobs were re-executed")
     assert found["nothing lost, while its workers are killed"].result == "pass"
 
 

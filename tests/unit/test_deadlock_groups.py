@@ -37,7 +37,7 @@ def test_the_report_shows_count_drawing_and_listing() -> None:
     assert "The server counted 117 deadlocks in the phases; the bench recorded the server's listings of 1," in page
     assert "<svg class=" in page
     assert "WE ROLL BACK TRANSACTION (1)" in page
-    assert "will be executed again" in page
+    assert "will be re-executed" in page
 
 
 def test_a_log_that_the_bench_cannot_read_is_named_beside_the_server_s_count() -> None:

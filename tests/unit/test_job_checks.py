@@ -1,4 +1,4 @@
-"""The checks on jobs: none lost, none executed again without a reason, none left behind."""
+"""The checks on jobs: none lost, none re-executed without a reason, none left behind."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_re_execution_needs_a_reason(tmp_path: Path, excused: bool, result: st
         (2, "longtx", "at_most", "fail"),
         (1, None, "at_most", "fail"),
     ],
-    ids=["completed again", "lower bound", "expectation on one phase", "only executed again"],
+    ids=["re-completed", "lower bound", "expectation on one phase", "only re-executed"],
 )
 def test_only_an_upper_bound_for_the_whole_run_judges_second_completions(
     tmp_path: Path, completions: int, phase: str | None, bound: str, result: str

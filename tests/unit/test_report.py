@@ -105,7 +105,7 @@ def test_junit_has_a_case_for_each_finding_with_its_reason(tmp_path: Path) -> No
     suite = ET.parse(tmp_path / "junit.xml").getroot()
     failures = [failure.get("message") for failure in suite.iter("failure")]
     assert failures == [
-        "No fault was injected. 1 job (7) executed again with no failure that explains it. Nothing lost. Failed: 1 jobs were executed or completed "
+        "No fault was injected. 1 job (7) re-executed with no failure that explains it. Nothing lost. Failed: 1 jobs were executed or completed "
         "more than once (1 repeated executions), 1 of them without a reason that the promise allows.",
         "1 jobs were executed or completed more than once (1 repeated executions), 1 of them without a reason that the promise allows",
     ]
@@ -162,7 +162,7 @@ def test_the_counts_of_a_fault_end_when_a_fault_begins_after_its_end(tmp_path: P
             [["timeout-1", "longtx", 15.0, 0.25, 2.0, None, None, None, 0, 3, 4, 7]], columns=EMPTY["recoveries"]
         ),
     )
-    assert "From its start to the start of kill-2: 3 jobs completed again" in judge(run).attribution.sentence
+    assert "From its start to the start of kill-2: 3 jobs re-completed" in judge(run).attribution.sentence
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_fault_is_shown_with_the_recovery_after_it(tmp_path: Path, change: tup
     assert (
         "timeout-1 was active on primary from 10 s to 15 s. Recovery, counted from its end: the next completion after 0.2 s, "
         f"the baseline's rate after 2.0 s, the empty backlog {missing}. "
-        "From its start to the end of the run: 3 jobs completed again, 4 repeated executions, 7 errors."
+        "From its start to the end of the run: 3 jobs re-completed, 4 repeated executions, 7 errors."
     ) in verdict.attribution.sentence
     make_report(run, verdict)
     assert f"| timeout-1 | primary | 10 | 15 | 0.25 | 2 | {missing} | 0 | 3 | 4 | 7 |" in (tmp_path / "summary.md").read_text()

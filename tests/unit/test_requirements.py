@@ -155,7 +155,7 @@ OTHER = make_process("worker-2", end_ns=START_NS + 100 * 10**9)
             {"conservation": states(unexpected=1)},
             "Not passed: survived, but of 10 jobs enqueued: 1 in the queue although no",
         ),
-        ({"duplicates": REPEATED}, "Did not survive: 1 job (3) executed again with no failure that explains it."),
+        ({"duplicates": REPEATED}, "Did not survive: 1 job (3) re-executed with no failure that explains it."),
         ({"overdue": overdue("held_for_the_dead")}, "Did not survive: 2 jobs (5, 6) stranded with a worker that had died."),
         (
             {"overdue": overdue("not_yet_due")},

@@ -41,7 +41,7 @@ LEFT_BEHIND = pd.DataFrame([{"kind": "held_for_the_dead", "jobs": 1, "examples":
 def test_a_correct_run_passes(tmp_path: Path) -> None:
     verdict = judge(make_run(tmp_path))
     assert (verdict.verdict, verdict.status) == ("pass", "completed")
-    assert verdict.reason == "the scenario has no expectations; no job was lost, and none was executed again without a reason"
+    assert verdict.reason == "the scenario has no expectations; no job was lost, and none was re-executed without a reason"
     assert (tmp_path / "verdict.json").exists()
 
 

@@ -15,7 +15,7 @@ from tools.library_tables.library_run import BASELINE, LibraryRun
 
 LINK = FOLDER / "faults.csv"
 """The file, from the folder of the page."""
-_OUTCOMES = ("lost", "done without a recorded completion", "stranded", "executed again", "completed again")
+_OUTCOMES = ("lost", "done without a recorded completion", "stranded", "re-executed", "re-completed")
 _TITLES = (
     *("library", "scenario", "run", "seed", "servers", "status", "verdict", "reason"),
     *("jobs enqueued", "jobs completed"),

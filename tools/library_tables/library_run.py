@@ -97,8 +97,8 @@ class LibraryRun:
             "lost": lost,
             "done without a recorded completion": done,
             "stranded": len(self.find_stranded()),
-            "executed again": int(self.metric("re_executions.count", None) or 0),
-            "completed again": int(self.metric("re_completed.count", None) or 0),
+            "re-executed": int(self.metric("re_executions.count", None) or 0),
+            "re-completed": int(self.metric("re_completed.count", None) or 0),
         }
 
     def describe_outcome(self) -> str:

@@ -98,13 +98,13 @@ class _Texts:
 def _readme_table(section: str) -> Iterator[str]:
     """Choose from the rows of the first table."""
     after = {library.title_and_version: _format_rescue(library.rescue) for library in find_libraries().values()}
-    yield from format_heading(["library", *_IN_README, "a dead worker's job is executed again"])
+    yield from format_heading(["library", *_IN_README, "a dead worker's job is re-executed"])
     for name, cells in read_cells(section).items():
         yield f"| {name} | {' | '.join(cells[title] for title in _IN_README)} | {after[name]} |"
 
 
 def _rescue_table(libraries: Iterable[Library]) -> Iterator[str]:
-    yield from format_heading(["library", "when the job of a dead worker is executed again, at the defaults", "by what"])
+    yield from format_heading(["library", "when the job of a dead worker is re-executed, at the defaults", "by what"])
     for library in libraries:
         yield f"| {library.title_and_version} | {_format_rescue(library.rescue)} | {library.rescue.what} |"
 

@@ -1,7 +1,7 @@
 """A deadlock as the server describes it: which transaction held and waited for which lock, and which one was rolled back.
 
 The server rolls back one transaction of the cycle. If that is the DELETE of a worker, the worker has done its job, but the job stays in the table and
-is executed again. The listing has the statement that was rolled back.
+is re-executed. The listing has the statement that was rolled back.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class DeadlockGroup:
 
     @property
     def repeats_job(self) -> bool:
-        """Whether the victim is a DELETE: its job was executed, stays in the queue, and is executed again. One that returns the job is a claim."""
+        """Whether the victim is a DELETE: its job was executed, stays in the queue, and is re-executed. One that returns the job is a claim."""
         return self.victim.lower().startswith("delete") and "returning" not in self.victim.lower()
 
 

@@ -78,5 +78,5 @@ def _judge(per_s: float, share: float, deadlocks: int) -> Finding:
         sentence=f"{share:.0%} of this database's transactions are rolled back: {format_count(per_s)} each second.{by_deadlocks} The statistics do not "
         "say why; the server's log has an ERROR for each that failed (statement timeout, lock timeout, deadlock, could not serialize). A client or "
         "pool that ends what it has read by ROLLBACK is counted as well, and leaves no ERROR.",
-        because="the work of a transaction that failed is lost, what it wrote is dead, and a job that it processed is executed again",
+        because="the work of a transaction that failed is lost, what it wrote is dead, and a job that it processed is re-executed",
     )

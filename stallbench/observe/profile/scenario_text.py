@@ -21,7 +21,7 @@ _RATE_OF_A_PRODUCER = 500.0
 _WORK_TIMES_A_CLAIM = 3
 """A claim lasts for at least so many mean work times, so that most jobs are completed before it expires."""
 _LONGEST_TIMES_A_CLAIM = 2
-"""And for so many of the longest ones, which would otherwise be executed again."""
+"""And for so many of the longest ones, which would otherwise be re-executed."""
 _OTHER_CONNECTIONS = 60
 """At most, besides those of workers and producers: bursts, collectors, maintenance, the server's reserve."""
 _DEFAULT_CONNECTIONS = 100

@@ -61,7 +61,7 @@ class ComparedRun(StudyRun):
     seed: int
     verdict: Literal["pass", "fail", "unknown"] | None = None
     unsafe: str = ""
-    """What the checks of conservation and duplicates found: jobs lost or executed again; empty if they found nothing."""
+    """What the checks of conservation and duplicates found: jobs lost or re-executed; empty if they found nothing."""
     undecided: str = ""
     """Why one of these checks could not decide; empty if both did."""
     values: Mapping[str, float | None] = {}
