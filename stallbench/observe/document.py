@@ -8,7 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Literal, Self, TextIO
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stallbench.observe import diagnostic
 from stallbench.observe.diagnostic import Finding, Remedy, Section, Severity
@@ -67,6 +67,12 @@ class Figures(Part):
     rows: tuple[tuple[str, ...], ...]
     sentences: tuple[str, ...]
     has_statements: bool = Field(default=False, description="whether the last column has statements")
+
+    @model_validator(mode="after")
+    def _require_columns(self) -> Self:
+        if wrong := [row for row in self.rows if len(row) != len(self.columns)]:
+            raise ValueError(f"a row has {len(wrong[0])} values for {len(self.columns)} columns")
+        return self
 
 
 class ReadingDocument(Part):

@@ -36,6 +36,8 @@ _GZIP = 31
 """For zlib: a stream with the header and the checksum of gzip."""
 _MOST_BYTES = 1 << 30
 """Of a segment's text: more is not of a recorder."""
+_LONGEST_LINE_BYTES = 16 << 20
+_PART_BYTES = 1 << 20
 _AT = re.compile(rb'\{"format":1,"at":"([^"]{1,40})"')
 
 
@@ -173,18 +175,21 @@ def _seal_what_was_left(folder: Path) -> None:
     """Seal the segments of recorders that were killed, of which the last line may be missing."""
     for segment in [one for one in _list_segments(folder) if not one.is_sealed]:
         sealed = segment.path.with_name(segment.path.name.removesuffix(_OPEN) + _SEALED)
-        text, is_whole = _decompress(segment.path)
-        if not is_whole and text:
-            beside = segment.path.with_name(f".{sealed.name}")
-            stream = zlib.compressobj(wbits=_GZIP)
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(stream.compress(text) + stream.flush())
-                file.flush()
-                os.fsync(file.fileno())
+        beside = segment.path.with_name(f".{sealed.name}")
+        stream = zlib.compressobj(wbits=_GZIP)
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            is_empty = True
+            for line in _decompress(segment):
+                is_empty = False
+                file.write(stream.compress(line + b"\n"))
+            file.write(stream.flush())
+            file.flush()
+            os.fsync(file.fileno())
+        if is_empty:
+            beside.unlink()
+        else:
             beside.rename(sealed)
-        elif text:
-            segment.path.rename(sealed)
-        segment.path.unlink(missing_ok=True)
+        segment.path.unlink()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,13 +214,19 @@ def find_reading(folder: Path, at: datetime) -> PastReading:
         raise NotCarriedOutError(f"{folder}: no reading was recorded there; expected a folder of `stallbench observe --record`")
     for number in reversed(range(len(segments))):
         segment = segments[number]
-        lines = list(_read_lines(segment)) if segment.start <= at else []
-        times = [_read_time(line, segment.path) for line in lines]
-        latest = max((index for index, time in enumerate(times) if time <= at), default=None)
+        if segment.start > at:
+            continue
+        latest: bytes | None = None
+        next_at: datetime | None = None
+        for line in _read_lines(segment):
+            time = _read_time(line, segment.path)
+            if time <= at:
+                latest, next_at = line, None
+            elif next_at is None:
+                next_at = time
         if latest is not None:
-            following = [*times[latest + 1 :], *(one.start for one in segments[number + 1 :])]
-            document = _read_document(lines[latest], segment.path)
-            return PastReading(line=lines[latest].decode(), document=document, next_at=next(iter(following), None))
+            following = next_at or next((one.start for one in segments[number + 1 :]), None)
+            return PastReading(line=latest.decode(), document=_read_document(latest, segment.path), next_at=following)
     first = segments[0].start
     raise NotCarriedOutError(
         f"{folder}: nothing was recorded before {first:%Y-%m-%d %H:%M:%S} UTC; ask for that time or a later one"
@@ -226,33 +237,53 @@ def _list_segments(folder: Path) -> list[_Segment]:
     """Return the segments in a folder, the oldest first. One that was sealed while its recorder was killed is there once."""
     found: dict[datetime, _Segment] = {}
     for path in sorted(folder.iterdir(), reverse=True):
-        match = _NAME.fullmatch(path.name)
-        if match and path.is_file() and not path.is_symlink():
-            start = datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC)
+        start = _read_start(path.name)
+        if start is not None and path.is_file() and not path.is_symlink():
             found[start] = _Segment(path, start)  # the sealed one comes later in this order
     return sorted(found.values(), key=lambda one: one.start)
 
 
+def _read_start(name: str) -> datetime | None:
+    """Return when the segment of this name begins; none if it is no segment's."""
+    match = _NAME.fullmatch(name)
+    try:
+        return datetime.strptime(match[1], _STAMP).replace(tzinfo=UTC) if match else None
+    except ValueError:  # a month 99
+        return None
+
+
 def _read_lines(segment: _Segment) -> Iterator[bytes]:
     try:
-        text, is_whole = _decompress(segment.path)
+        yield from _decompress(segment)
     except OSError as error:
         raise _cannot(segment.path, error) from error
-    if segment.is_sealed and not is_whole:
-        raise NotCarriedOutError(f"{segment.path}: is damaged: it is sealed, and its end is missing")
-    yield from text.splitlines()
 
 
-def _decompress(path: Path) -> tuple[bytes, bool]:
-    """Return the whole lines of a segment, and whether its stream has an end. Raises `NotCarriedOutError` if it is damaged, `OSError`."""
+def _decompress(segment: _Segment) -> Iterator[bytes]:
+    """Yield the whole lines of a segment, without their ends. Raises `NotCarriedOutError` if it is damaged, `OSError`.
+
+    A few kilobytes can hold gigabytes, so no more than a line and a part of the text is in memory.
+    """
     stream = zlib.decompressobj(wbits=_GZIP)
-    try:
-        text = stream.decompress(path.read_bytes(), _MOST_BYTES)
-    except zlib.error as error:
-        raise NotCarriedOutError(f"{path}: is damaged: {error}") from None
-    if len(text) >= _MOST_BYTES:
-        raise NotCarriedOutError(f"{path}: has more text than an hour of readings")
-    return text[: text.rfind(b"\n") + 1], stream.eof
+    rest, size = b"", 0
+    with segment.path.open("rb") as file:
+        while not stream.eof:
+            packed = stream.unconsumed_tail or file.read(_PART_BYTES)
+            try:
+                text = stream.decompress(packed, _PART_BYTES)
+            except zlib.error as error:
+                raise NotCarriedOutError(f"{segment.path}: is damaged: {error}") from None
+            if not packed and not text:
+                break
+            size += len(text)
+            if size >= _MOST_BYTES:
+                raise NotCarriedOutError(f"{segment.path}: has more text than an hour of readings")
+            *lines, rest = (rest + text).split(b"\n")
+            yield from lines
+            if len(rest) > _LONGEST_LINE_BYTES:
+                raise NotCarriedOutError(f"{segment.path}: has a line that is longer than a reading")
+    if segment.is_sealed and not stream.eof:
+        raise NotCarriedOutError(f"{segment.path}: is damaged: it is sealed, and its end is missing")
 
 
 def _read_time(line: bytes, path: Path) -> datetime:

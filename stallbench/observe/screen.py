@@ -199,7 +199,7 @@ def _section(section: Section) -> RenderableType:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=True, header_style="dim")
         for number, column in enumerate(columns):
             values = [row[number] for row in section.rows]
-            table.add_column(column, justify="right" if _are_figures(values) else "left", overflow="fold")
+            table.add_column(Text(column), justify="right" if _are_figures(values) else "left", overflow="fold")
         for row in section.rows:
             table.add_row(*(Text(value) for value in row[: len(columns)]))
         parts.append(table)

@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from stallbench.base.storage.address import AnyPath
-from stallbench.pipeline.tables import SORTED_BY, open_table, schema_of, to_pandas
+from stallbench.pipeline.tables import SORTED_BY, open_table, require_bounded_text, schema_of, to_pandas
+
+_WORD = pa.dictionary(pa.int32(), pa.string())
 
 LARGE = frozenset({"jobs", "order", "duplicates", "rounds"})
 """Tables whose rows grow with the jobs of a run. A queue that keeps its promises has few rows in all of them but ``jobs``."""
@@ -21,10 +23,16 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the ``columns`` of the rows ``where`` that holds (all rows if none), some ten thousand rows at a time, in any order.
 
-    Raises as `stallbench.pipeline.tables.read_table` does.
+    ``where``: of columns without text. Raises as `stallbench.pipeline.tables.read_table` does.
     """
-    table = open_table(run_folder, name, schema_of(name))  # a file without rows may have been written with other types
-    yield from table.to_batches(columns=columns, filter=where, fragment_readahead=1, batch_readahead=1)
+    declared = schema_of(name)
+    # A text is read as the file has it, once, until it is known how much the rows have together.
+    encoded = pa.schema([each.with_type(_WORD) if pa.types.is_string(each.type) else each for each in declared])
+    table = open_table(run_folder, name, encoded)  # a file without rows may have been written with other types
+    plain = pa.schema([declared.field(column) for column in columns])
+    for batch in table.to_batches(columns=columns, filter=where, fragment_readahead=1, batch_readahead=1):
+        require_bounded_text(run_folder, name, batch)
+        yield batch.cast(plain)
 
 
 def read_first(run_folder: AnyPath, name: str, count: int, *, where: pc.Expression | None = None) -> pd.DataFrame:

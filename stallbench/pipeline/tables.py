@@ -157,12 +157,18 @@ def _read_bounded(run_folder: AnyPath, name: str, table: ds.Dataset, columns: li
     found = ds.dataset(table.files, format=ds.ParquetFileFormat(dictionary_columns=texts), filesystem=table.filesystem).to_table(
         columns=columns
     )
-    for column in found.column_names:
-        size = sum(map(_measure_text, found[column].chunks))
+    require_bounded_text(run_folder, name, found)
+    return found.cast(pa.schema([field.with_type(_as_plain(field.type)) for field in found.schema]))
+
+
+def require_bounded_text(run_folder: AnyPath, name: str, rows: pa.Table | pa.RecordBatch) -> None:
+    """Raise `NoTableError` if the texts of a column of table ``name``, of which the rows have each once, are more than `MOST_TEXT_BYTES` together."""
+    for column in rows.schema.names:
+        values = rows[column]
+        size = sum(map(_measure_text, values.chunks if isinstance(values, pa.ChunkedArray) else [values]))
         if size > MOST_TEXT_BYTES:
             what = f"has {size:,} bytes of text in its column {column}, and at most {MOST_TEXT_BYTES:,} are read"
             raise NoTableError(_say(run_folder, name, what))
-    return found.cast(pa.schema([field.with_type(_as_plain(field.type)) for field in found.schema]))
 
 
 def _measure_text(values: pa.Array) -> int:
@@ -188,9 +194,11 @@ def open_table(run_folder: AnyPath, name: str, schema: pa.Schema | None = None) 
     if not (folder / MADE_WHOLE).is_file():
         raise NoTableError(_say(run_folder, name, "is not there or not whole"))
     try:
+        words = [column.name for column in schema or () if pa.types.is_dictionary(column.type)]
+        form = ds.ParquetFileFormat(dictionary_columns=words)
         if isinstance(folder, Path):
-            return ds.dataset(folder, schema, format="parquet")
-        return ds.dataset(folder.path, schema, format="parquet", filesystem=folder.fs)
+            return ds.dataset(folder, schema, format=form)
+        return ds.dataset(folder.path, schema, format=form, filesystem=folder.fs)
     except pa.ArrowException as error:
         raise NoTableError(_say(run_folder, name, f"cannot be read ({str(error).splitlines()[0]})")) from None
 

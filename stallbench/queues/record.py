@@ -49,7 +49,10 @@ class QueueRecord(_Part):
         default=None, description="number of attempts after which a job is no longer offered; none if there is no limit"
     )
     window: int | None = Field(
-        default=None, description="number of available jobs from which a worker chooses; none if it takes the first"
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="number of available jobs from which a worker chooses; none if it takes the first",
     )
     advisory_locks: int = Field(default=0, description="maximum number of advisory locks that a session holds at once")
     tables: tuple[str, ...]

@@ -26,6 +26,8 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
 from stallbench.base.storage.atomic_file import replace_file
+from stallbench.base.storage.record_text import read_record_text
+from stallbench.errors import BadInputError
 from stallbench.records.events import Event
 from stallbench.records.final_snapshot import END
 from stallbench.records.layouts import (
@@ -51,6 +53,7 @@ WITHOUT_TEXT = "without_text"
 _FORMAT = 1
 _NUMBERED = ("process_id", "event_id")
 """The columns of events that have numbers in place of names."""
+_NUMBER_BYTES = 8
 _AT_ONCE = 2
 """Files that are sealed at the same time. Arrow reads each with all cores, but writes it with one."""
 
@@ -162,14 +165,38 @@ def seal(run_folder: Path) -> SealedRecords:
 def find_sealed(run_folder: Path) -> SealedRecords | None:
     """Return what the sealed records of a run hold; none if they are not sealed, or if a text file has changed since."""
     try:
-        sealed = SealedRecords.from_json((run_folder / SEALED / MANIFEST).read_text())
-    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+        sealed = SealedRecords.from_json(read_record_text(run_folder / SEALED / MANIFEST))
+    except (FileNotFoundError, NotADirectoryError, BadInputError):
         return None
     if sealed is None:
         return None
     found = {layout.name_file(path.name): path.stat().st_size for layout, path in _list_text(run_folder)}
     gone = _read_removed(run_folder) - found.keys()
-    return sealed if found == {file.name: file.bytes for file in sealed.files if file.name not in gone} else None
+    if found != {file.name: file.bytes for file in sealed.files if file.name not in gone}:
+        return None
+    return sealed if all(_is_as_written(run_folder, file) for file in sealed.files) else None
+
+
+def _is_as_written(run_folder: Path, file: RecordFile) -> bool:
+    """Whether the sealed form of a record file has the rows that the manifest says, each with its bytes.
+
+    In a file of some kilobytes that somebody has sent, billions of rows can be encoded, or gigabytes compressed, which Spark would read. What is
+    sealed here is not compressed, and each row has a number that is not encoded: a time, or the id of a job.
+    """
+    path = run_folder / sealed_file(file.name)
+    try:
+        with pq.ParquetFile(path) as sealed:
+            metadata = sealed.metadata
+            groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    except (OSError, pa.ArrowException):
+        return False
+    stated = 0 if file.kind in (EVENTS.kind, SAMPLES.kind) else 1
+    rows = file.lines - file.torn_lines
+    return (
+        rows - stated <= metadata.num_rows <= rows
+        and metadata.num_rows * _NUMBER_BYTES <= path.stat().st_size
+        and all(group.column(number).compression == "UNCOMPRESSED" for group in groups for number in range(group.num_columns))
+    )
 
 
 def remove_event_logs(run_folder: Path) -> int:

@@ -16,6 +16,7 @@ import stallbench
 from stallbench.base.duration import ON_RECORD
 from stallbench.base.storage.address import AnyPath
 from stallbench.base.storage.format import require_format
+from stallbench.base.storage.record_text import read_record_text
 from stallbench.errors import BadInputError
 from stallbench.processes.record import ProcessRecord
 from stallbench.queues.record import QueueRecord
@@ -97,7 +98,7 @@ class RunRecord(_Part):
     versions: dict[str, str] = Field(default={}, description="of Python and the libraries whose behaviour can change a result")
     host: HostRecord
     servers: tuple[ServerRecord, ...] = ()
-    phases: tuple[PhaseRecord, ...]
+    phases: tuple[PhaseRecord, ...] = Field(min_length=1)
     injections: tuple[InjectionRecord, ...] = ()
     processes: tuple[ProcessRecord, ...] = ()
     is_observation: bool = Field(
@@ -187,11 +188,7 @@ def describe_bench() -> BenchRecord:
 
 def read_record(path: AnyPath) -> RunRecord:
     """Read a ``run.json``; raises `OSError` if it cannot be read, `BadInputError` as `parse_record` does."""
-    try:
-        text = path.read_text()
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path}: not a run's record: byte {error.start:,} is no text in UTF-8") from None
-    return parse_record(text, str(path))
+    return parse_record(read_record_text(path), str(path))
 
 
 def parse_record(text: str, where: str) -> RunRecord:

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
+from stallbench.base.storage.record_text import read_record_text
 from stallbench.errors import BadInputError
 from stallbench.run.folder import STUDY
 from stallbench.studies.study import Record, StudyFolder
@@ -75,7 +76,7 @@ def find_kind(name: object, where: str) -> StudyKind[Any]:
 
 def read_kind(folder: Path) -> StudyKind[Any]:
     """Return which kind of study is in a folder with a ``study.json``; raises `BadInputError` if that is no study's record."""
-    return parse_kind((folder / STUDY).read_text(errors="replace"), str(folder / STUDY))
+    return parse_kind(read_record_text(folder / STUDY), str(folder / STUDY))
 
 
 def parse_kind(text: str, where: str) -> StudyKind[Any]:

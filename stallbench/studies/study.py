@@ -21,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from stallbench.base.duration import ON_RECORD
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.base.storage.format import require_format
+from stallbench.base.storage.record_text import read_record_text
 from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT, EXIT_PASS, BadInputError, StallbenchError
 from stallbench.pipeline.process import PipelineProcess
 from stallbench.processes.reaper import is_bench_alive
@@ -161,7 +162,7 @@ class StudyFolder(Generic[Record]):
     def read(self) -> Record:
         """Return the record; raises `BadInputError` if the file holds none, or one of another kind or format."""
         path = self.path / STUDY
-        found: Record = parse_study(path.read_text(), str(path), self.model)  # type: ignore[assignment] # the class names its model
+        found: Record = parse_study(read_record_text(path), str(path), self.model)  # type: ignore[assignment] # the class names its model
         return found
 
     def read_to_continue(self) -> Record:
@@ -182,12 +183,12 @@ def parse_study(text: str, where: str, model: type[StudyRecord]) -> StudyRecord:
     try:
         require_format(json.loads(text), FORMAT, where, "repeat the study, or read it with the version that wrote it")
         return model.model_validate_json(text, by_name=True, by_alias=False, context={ON_RECORD: True})
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise BadInputError(f"{where}: not a study's record: {error}") from None
     except ValidationError as error:
         issue = error.errors(include_input=False, include_url=False)[0]
         key = ".".join(str(part) for part in issue["loc"])
         raise BadInputError(f"{where}: not a study's record: {key + ': ' if key else ''}{issue['msg']}") from None
+    except (ValueError, RecursionError) as error:  # no JSON, or a number with thousands of digits
+        raise BadInputError(f"{where}: not a study's record: {error}") from None
 
 
 class Runner(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from stallbench.base.storage.address import AnyPath
+from stallbench.base.storage.record_text import read_record_text
 from stallbench.scenario.locust_bounds import LOCUST_FAILS, LOCUST_FOLDER
 from stallbench.verdicts.check import Check, Finding, RunTables
 
@@ -21,7 +22,7 @@ class LocustAgrees(Check):
         """Return a finding for each Locust process that was asked to stop, and for each external one; info without Locust."""
         folder: AnyPath = run.folder / LOCUST_FOLDER
         paths: list[AnyPath] = sorted(folder.glob("*.json"), key=str)
-        results = {path.stem: json.loads(path.read_text()) for path in paths}
+        results = {path.stem: json.loads(read_record_text(path)) for path in paths}
         own = [process for process in run.record.processes if LOCUST_FAILS in process.orderly_exit_codes]
         silent = [process.name for process in own if process.intended == "stopped" and process.name not in results]
         return [

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from stallbench.base.storage.record_text import read_record_text
 from stallbench.errors import NotCarriedOutError
 from stallbench.shell_command import format_shell_command
 from stallbench.verdicts.check import Result
@@ -40,7 +41,7 @@ def read_verdict(folder: Path) -> RecordedVerdict:
     """Return the verdict of the run in ``folder``. Raises `FileNotFoundError` if there is none, `NotCarriedOutError` if it cannot be read."""
     path = folder / NAME
     try:
-        return RecordedVerdict.model_validate_json(path.read_bytes())
+        return RecordedVerdict.model_validate_json(read_record_text(path))
     except ValidationError as error:
         issue = error.errors(include_input=False, include_url=False, include_context=False)[0]
         key = ".".join(map(str, issue["loc"]))

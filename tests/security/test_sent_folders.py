@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,10 +15,17 @@ import pytest
 
 from stallbench import PROJECT
 from stallbench.base.storage.private import UntrustedError
-from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_NOT_CARRIED_OUT
+from stallbench.errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_NOT_CARRIED_OUT, BadInputError
 from stallbench.pipeline.failures import NoTableError
+from stallbench.pipeline.large_tables import read_batches
 from stallbench.pipeline.tables import read_table
+from stallbench.records.sealing import remove_event_logs, seal
 from stallbench.run.folder import find_study_folder
+from stallbench.run.record import read_record
+from stallbench.studies.kind import read_kind
+from stallbench.studies.limit.record import LimitRecord
+from stallbench.studies.study import parse_study
+from stallbench.verdicts.baseline.against import read_against
 from tests.end_to_end.conftest import RunHere
 
 SAMPLE = PROJECT / "tests" / "small_run"
@@ -198,6 +206,54 @@ def test_a_small_table_with_gigabytes_in_it_is_not_read(sent: Path, name: str, c
     assert file.stat().st_size < 50_000
     with pytest.raises(NoTableError, match=f"in its column {column}.*, and at most .* are read"):
         read_table(sent, name)
+
+
+def test_a_small_table_with_gigabytes_in_it_is_not_read_in_batches_either(sent: Path) -> None:
+    shutil.rmtree(sent / "tables" / "duplicates")
+    (sent / "tables" / "duplicates").mkdir()
+    long = pa.DictionaryArray.from_arrays(pa.array([0] * 50_000, pa.int32()), pa.array(["x" * 30_000]))
+    file = sent / "tables" / "duplicates" / "part.parquet"
+    pq.write_table(pa.table({"job_id": range(50_000), "reason": long}), file, store_schema=False, write_statistics=False)
+    (sent / "tables" / "duplicates" / "_SUCCESS").touch()
+    assert file.stat().st_size < 1_000_000
+    with pytest.raises(NoTableError, match=r"in its column reason, and at most .* are read"):
+        list(read_batches(sent, "duplicates", ["job_id", "reason"]))
+    assert sum(batch.num_rows for batch in read_batches(sent, "duplicates", ["job_id"])) == 50_000
+
+
+def test_a_sealed_record_of_some_kilobytes_with_a_million_rows_is_not_read(sent: Path) -> None:
+    """Its event logs were removed, so that only the sealed ones are there: they are not used, and not made again."""
+    seal(sent)
+    remove_event_logs(sent)
+    file, manifest = sent / "sealed" / "events" / "worker-1.parquet", sent / "sealed" / "records.json"
+    row = pq.read_table(file).slice(0, 1)
+    pq.write_table(row.take([0] * 1_000_000), file, compression="none", store_schema=False, write_statistics=False)
+    assert file.stat().st_size < 20_000
+    content = json.loads(manifest.read_text())
+    (forged,) = [each for each in content["files"] if each["name"] == "events/worker-1.csv"]
+    forged |= {"lines": 1_000_000}
+    manifest.write_text(json.dumps(content))
+    with pytest.raises(OSError, match=r"sealed/ has the only copy of 5 event logs, but .* damaged"):
+        seal(sent)
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [("run.json", lambda folder: read_record(folder / "run.json")), ("study.json", read_kind), ("against.json", read_against)],
+)
+def test_a_record_of_gigabytes_is_one_message(sent: Path, name: str, read: Callable[[Path], object]) -> None:
+    with (sent / name).open("a") as file:
+        file.truncate(2 << 30)
+    with pytest.raises(BadInputError, match=f"{name}: has 2,147,483,648 bytes; a record has at most"):
+        read(sent)
+
+
+def test_a_study_that_is_no_text_is_one_message(sent: Path) -> None:
+    (sent / "study.json").write_bytes(b'{"kind": "limit", "reason": "\xff"}')
+    with pytest.raises(BadInputError, match=r"study\.json: not a record: byte 29 is no text in UTF-8"):
+        read_kind(sent)
+    with pytest.raises(BadInputError, match="not a study's record: Exceeds the limit"):
+        parse_study('{"format": ' + "9" * 5000 + "}", "sent", LimitRecord)
 
 
 def test_texts_in_lists_of_a_table_are_read(sent: Path) -> None:

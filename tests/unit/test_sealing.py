@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -164,6 +166,28 @@ def test_blocks_are_counted_together(run: SyntheticRun, monkeypatch: pytest.Monk
     assert file_of(whole, "events/worker-2.csv").torn_at == (1, 2, 3, 504, 505)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda table, path: pq.write_table(table.slice(1), path, compression="none", use_dictionary=False),
+        lambda table, path: pq.write_table(table, path, compression="zstd", use_dictionary=False),
+        lambda table, path: path.write_bytes(b"PAR1"),
+        lambda table, path: path.unlink(),
+    ],
+    ids=["other rows", "compressed", "damaged", "missing"],
+)
+def test_records_that_are_not_as_they_were_sealed_are_sealed_again(
+    run: SyntheticRun, write: Callable[[pa.Table, Path], None]
+) -> None:
+    sealed = seal(run.folder)
+    path = run.folder / SEALED / "events" / "worker-1.parquet"
+    whole = pq.read_table(path)
+    write(whole, path)
+    assert find_sealed(run.folder) is None
+    assert seal(run.folder) == sealed
+    assert pq.read_table(path) == whole
+
+
 def test_event_logs_are_removed_once_the_sealed_records_are_found_to_hold_every_line(run: SyntheticRun) -> None:
     sealed = seal(run.folder)
     logs = sorted((run.folder / "events").iterdir())
@@ -186,7 +210,7 @@ def test_a_log_with_a_torn_line_stays_because_only_the_text_has_it(run: Syntheti
 def test_no_log_is_removed_if_a_sealed_one_is_not_what_its_text_has(run: SyntheticRun) -> None:
     seal(run.folder)
     path = run.folder / SEALED / "events" / "worker-1.parquet"
-    pq.write_table(pq.read_table(path).slice(1), path)
+    pq.write_table(pq.read_table(path).take([2, 1, 0]), path, compression="none", use_dictionary=False)
     with pytest.raises(OSError, match=r"is not what events/worker-1\.csv has"):
         remove_event_logs(run.folder)
     assert sorted(log.name for log in (run.folder / "events").iterdir()) == ["producer-1.csv", "worker-1.csv"]

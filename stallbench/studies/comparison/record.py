@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
+
+from pydantic import model_validator
 
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
@@ -95,6 +97,21 @@ class ComparisonRecord(StudyRecord):
     runs: tuple[ComparedRun, ...] = ()
     results: Mapping[str, Any] | None = None
     """As `stallbench.studies.comparison.results` has them; none before the comparison has ended."""
+
+    @model_validator(mode="after")
+    def _require_what_is_named(self) -> Self:
+        if not self.variants or not self.subjects:
+            raise ValueError("there are no variants, or no subjects")
+        references = {variant.reference for variant in self.variants if variant.reference}
+        if unknown := sorted((references | {run.variant for run in self.runs}) - set(self.names)):
+            raise ValueError(f"there is no variant {unknown[0]!r}")
+        judging = {subject.key for subject in self.subjects if subject.role != "baseline"}
+        deciding = {variant.judged_by or self.ranked.key for variant in self.variants}
+        if unknown := sorted(deciding - judging) or sorted(
+            set(self.columns.values()) - {subject.key for subject in self.subjects}
+        ):
+            raise ValueError(f"there is no subject {unknown[0]!r}")
+        return self
 
     @property
     def names(self) -> list[str]:

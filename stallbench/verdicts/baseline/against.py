@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from stallbench.base.storage.address import AnyPath
 from stallbench.base.storage.atomic_file import replace_file
+from stallbench.base.storage.record_text import read_record_text
 from stallbench.errors import BadInputError
 from stallbench.verdicts.baseline.baseline_file import Baseline, parse_baseline
 from stallbench.verdicts.baseline.tolerance import Tolerance, read_tolerance
@@ -39,7 +40,7 @@ def read_against(folder: AnyPath) -> BaselineChoice | None:
     """Return what the folder of a run or a comparison has; none if it was not compared. Raises `BadInputError` if the file is damaged."""
     path = folder / AGAINST
     try:
-        text = path.read_text(errors="replace")
+        text = read_record_text(path)
     except FileNotFoundError:
         return None
     try:
