@@ -22,6 +22,13 @@ _HARMLESS_ROLES = (
 )
 """Roles of PostgreSQL itself by which a user reads more, and can change nothing."""
 
+_ACTING_AS = (
+    "CASE WHEN pg_catalog.current_setting('server_version_num')::int >= 160000 "
+    "THEN 'USAGE, SET, USAGE WITH ADMIN OPTION' ELSE 'MEMBER' END"
+)
+"""For ``pg_has_role``: whether a member has the role's rights, can become the role, or can grant itself either. Since PostgreSQL 16 a membership can be
+without any of these (``INHERIT FALSE, SET FALSE``), and is still one."""
+
 TRUSTED_ROLES = f"""own_role (oid) AS (
   SELECT oid FROM pg_catalog.pg_roles WHERE rolname = session_user
   UNION
@@ -43,7 +50,7 @@ TRUSTED_ROLES = f"""own_role (oid) AS (
   SELECT oid FROM author
   UNION
   SELECT oid FROM candidate WHERE same_as IN (SELECT oid FROM author)
-  OR NOT EXISTS (SELECT FROM privileged WHERE NOT pg_catalog.pg_has_role(same_as, privileged.oid, 'MEMBER'))
+  OR NOT EXISTS (SELECT FROM privileged WHERE NOT pg_catalog.pg_has_role(same_as, privileged.oid, {_ACTING_AS}))
 )"""
 """Queries for ``WITH RECURSIVE``. ``author``: superusers and the user who has logged in, whose code may be executed. ``trusted``: those, and of the owner of
 the database and the roles of which that user is a member whoever would gain nothing by his rights. Their tables may be read, although they could add code
@@ -55,8 +62,8 @@ owner. A reader who is a member of ``pg_monitor`` and has been granted SELECT ha
 _STRANGERS = f"""WITH RECURSIVE {TRUSTED_ROLES}, stranger (oid) AS MATERIALIZED (
   SELECT pg_roles.oid FROM pg_catalog.pg_roles JOIN pg_catalog.pg_database ON datname = pg_catalog.current_database()
   WHERE pg_roles.oid NOT IN (SELECT oid FROM trusted)
-  AND NOT pg_catalog.pg_has_role(pg_roles.oid, session_user, 'MEMBER')
-  AND NOT (datdba IN (SELECT oid FROM trusted) AND pg_catalog.pg_has_role(pg_roles.oid, datdba, 'MEMBER'))
+  AND NOT pg_catalog.pg_has_role(pg_roles.oid, session_user, {_ACTING_AS})
+  AND NOT (datdba IN (SELECT oid FROM trusted) AND pg_catalog.pg_has_role(pg_roles.oid, datdba, {_ACTING_AS}))
 )"""
 """``stranger``: who is neither trusted nor can become the session's user or a trusted owner of the database."""
 
@@ -75,7 +82,7 @@ SELECT kind, name, CASE creator.oid WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_i
   pg_catalog.min(rolname::pg_catalog.text), pg_catalog.count(*)
 FROM creator
 JOIN pg_catalog.pg_roles AS login ON rolcanlogin AND login.oid IN (SELECT oid FROM stranger)
-AND (creator.oid = 0 OR pg_catalog.pg_has_role(login.oid, creator.oid, 'MEMBER'))
+AND (creator.oid = 0 OR pg_catalog.pg_has_role(login.oid, creator.oid, {_ACTING_AS}))
 GROUP BY kind, name, creator.oid, is_owner
 ORDER BY kind DESC, 3
 """
@@ -112,7 +119,7 @@ SELECT kind, schema, creator, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.
   pg_catalog.min(rolname::pg_catalog.text), pg_catalog.count(*)
 FROM given
 JOIN pg_catalog.pg_roles AS login ON rolcanlogin AND login.oid IN (SELECT oid FROM stranger)
-AND (grantee = 0 OR pg_catalog.pg_has_role(login.oid, grantee, 'MEMBER'))
+AND (grantee = 0 OR pg_catalog.pg_has_role(login.oid, grantee, {_ACTING_AS}))
 GROUP BY kind, schema, creator, grantee, rights
 ORDER BY kind DESC, schema, creator, 4
 """
@@ -130,7 +137,7 @@ RIGHTS_OF_STRANGERS = f"""{_STRANGERS}, given (oid, grantee, rights) AS (
 SELECT given.oid::pg_catalog.regclass::pg_catalog.text, rights, pg_catalog.min(rolname::pg_catalog.text)
 FROM given
 JOIN pg_catalog.pg_roles AS login ON rolcanlogin AND login.oid IN (SELECT oid FROM stranger)
-AND (grantee = 0 OR pg_catalog.pg_has_role(login.oid, grantee, 'MEMBER'))
+AND (grantee = 0 OR pg_catalog.pg_has_role(login.oid, grantee, {_ACTING_AS}))
 GROUP BY given.oid, rights
 ORDER BY 1
 """
