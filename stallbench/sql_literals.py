@@ -15,7 +15,8 @@ _POSTGRES = re.compile(
 )
 _MYSQL = re.compile(
     r"(?P<comment>--(?=\s|$)[^\n]*|\#[^\n]*|/\*)"
-    r"|(?P<constant>(?:\b[bBxXnN]|\b_\w+\s*)?'(?:[^'\\]|\\.|'')*(?:'|\\?$)|\"(?:[^\"\\]|\\.|\"\")*(?:\"|\\?$)"
+    r"|(?P<constant>(?:\b[bBxXnN]|\b_\w+\s*)?'(?:[^'\\]|\\[^'\\]|\\\\|'')*(?:'|\\'.*|\\?$)"
+    r"|\"(?:[^\"\\]|\\[^\"\\]|\\\\|\"\")*(?:\"|\\\".*|\\?$)"
     rf"|{_NUMBER})"
     r"|(?P<kept>`(?:[^`]|``)*(?:`|$))",
     re.DOTALL,
@@ -26,10 +27,10 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 def hide_literals(statement: str, engine: str = "postgres") -> str:
     """Return a statement with ``?`` for each constant, and without its comments. It may be cut off anywhere, also within a string.
 
-    On PostgreSQL ``standard_conforming_strings`` decides whether a quote after a backslash ends a string, and a text does not say what it was: all that
-    follows is hidden.
+    Whether a quote after a backslash ends a string, a setting of the session decides (``standard_conforming_strings``, ``NO_BACKSLASH_ESCAPES``),
+    and a text does not say what it was: all that follows is hidden.
 
-    ``engine``: ``mariadb`` and ``mysql`` have strings in double quotes, and backslashes in all strings.
+    ``engine``: ``mariadb`` and ``mysql`` have strings in double quotes, and no ``E'..'``.
     """
     return split_literals(statement, engine)[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,7 +14,7 @@ from pymysql.constants import CR, FIELD_TYPE
 from pymysql.converters import conversions, escape_string
 
 from stallbench.engines.driver import CONNECT_TIMEOUT_S, SAMPLING_TIMEOUT_S, Driver
-from stallbench.engines.mysql_encryption import read_encryption
+from stallbench.engines.mysql_encryption import Encryption, read_encryption
 from stallbench.records.endpoint import Endpoint
 from stallbench.shell_command import format_shell_command
 from stallbench.visible_text import VisibleText, make_visible, read_text
@@ -130,16 +131,29 @@ class MySQLDriver(Driver):
 
     def _connect(self, endpoint: Endpoint, name: str, **options: Any) -> pymysql.Connection:
         encryption = read_encryption(f"the address of {endpoint.host}", urlencode(endpoint.parameters))
+        return open_connection(
+            endpoint,
+            encryption,
+            user=endpoint.user or name[:LONGEST_USER],
+            connect_timeout=CONNECT_TIMEOUT_S,
+            program_name=f"stallbench:{name}",
+            **options,
+        )
+
+
+def open_connection(endpoint: Endpoint, encryption: Encryption, **options: Any) -> pymysql.Connection:
+    """Connect in autocommit, without giving the password to a server that asks for it in clear text. ``options``: further ones of PyMySQL.
+
+    Raises `pymysql.OperationalError`, also if what answers does not speak the protocol, on which PyMySQL ends with errors of its own parsing.
+    """
+    try:
         connection = pymysql.connect(
             host=endpoint.host,
             port=endpoint.port,
             database=endpoint.database,
-            user=endpoint.user or name[:LONGEST_USER],
             password=endpoint.password.get_secret_value(),
             charset="utf8mb4",
             autocommit=True,
-            connect_timeout=CONNECT_TIMEOUT_S,
-            program_name=f"stallbench:{name}",
             defer_connect=bool(endpoint.proxy_host),
             auth_plugin_map={} if encryption.context else _PASSWORD_REFUSED,
             **encryption.options,
@@ -147,7 +161,12 @@ class MySQLDriver(Driver):
         )
         if endpoint.proxy_host:  # the certificate is still the server's
             connection.connect(_reach(endpoint))
-        return connection
+    except pymysql.Error:
+        raise
+    except (AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError, struct.error) as error:
+        what = f"what answers does not speak the protocol of MariaDB or MySQL ({type(error).__name__}: {error})"
+        raise pymysql.OperationalError(CR.CR_MALFORMED_PACKET, what) from error
+    return connection
 
 
 def _reach(endpoint: Endpoint) -> socket.socket:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pymysql
 import pytest
 
 from stallbench.engines.mysql import DRIVER
+from stallbench.observe.innodb.session import InnoDBSession
+from stallbench.observe.observer import ServerGoneError
 from stallbench.records.endpoint import Endpoint
 
 PASSWORD = "correct-horse"
@@ -59,9 +61,38 @@ def server(request: pytest.FixtureRequest) -> Iterator[AskingServer]:
     asking.close()
 
 
-def test_a_server_that_asks_for_the_password_does_not_get_it_in_clear_text(server: AskingServer) -> None:
+@pytest.mark.parametrize("connect", [lambda address: DRIVER.connect(address, "test"), InnoDBSession], ids=["run", "observe"])
+def test_a_server_that_asks_for_the_password_does_not_get_it_in_clear_text(
+    server: AskingServer, connect: Callable[[Endpoint], object]
+) -> None:
     address = Endpoint(engine="mysql", host="127.0.0.1", port=server.port, database="app", user="reader", password=PASSWORD)
-    with pytest.raises(pymysql.OperationalError, match=r"in clear text.*add \?ssl_mode=required"):
-        DRIVER.connect(address, "test")
+    with pytest.raises((pymysql.OperationalError, ServerGoneError), match=r"in clear text.*add \?ssl_mode=required"):
+        connect(address)
     server.thread.join(10)
     assert PASSWORD.encode() not in server.received
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"\x0a",
+        b"\x0a5.5.5\0" + b"a" * 15,
+        b"\x0a8.0\0" + b"a" * 13 + b"\xff\xff\x2d\x02\0\xff\xff\x15" + b"\0" * 10 + b"b" * 12 + b"\0\xff\0",
+    ],
+    ids=["a byte", "cut off", "no text"],
+)
+def test_what_does_not_speak_the_protocol_is_one_message(greeting: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.sendall(struct.pack("<I", len(greeting))[:3] + b"\0" + greeting)
+                client.recv(4096)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = Endpoint(engine="mysql", host="127.0.0.1", port=listener.getsockname()[1], database="app", user="reader")
+        with pytest.raises(ServerGoneError, match="what answers does not speak the protocol of MariaDB or MySQL"):
+            InnoDBSession(address)
+        thread.join()

@@ -30,6 +30,8 @@ MYSQL = [
     'SELECT "SECRET"',
     r"SELECT 'a\', SECRET'",
     r'SELECT "a\", SECRET"',
+    r"SELECT 'C:\', 'SECRET'",
+    r'SELECT "C:\", "SECRET"',
     "SELECT _utf8mb4'SECRET', N'SECRET', 0x5353",
     "SELECT 1 # SECRET 'quote\n, 'SECRET'",
     "SELECT 1 /* SECRET */ , 'SECRET",
@@ -46,10 +48,13 @@ def test_no_value_is_left(engine: str, statement: str) -> None:
     assert "5353" not in hidden
 
 
-def test_what_follows_a_string_that_does_not_depend_on_standard_conforming_strings_stays() -> None:
+def test_what_follows_a_string_that_does_not_depend_on_the_meaning_of_a_backslash_stays() -> None:
     assert (
         hide_literals(r"SELECT n FROM t WHERE a LIKE 'x\_%' AND b = 'C:\\' AND c = $1")
         == "SELECT n FROM t WHERE a LIKE ? AND b = ? AND c = $1"
+    )
+    assert hide_literals(r"""SELECT n FROM t WHERE a = 'C:\\' AND b = "it""s\\" AND c = 'x\n' LIMIT n""", "mysql") == (
+        "SELECT n FROM t WHERE a = ? AND b = ? AND c = ? LIMIT n"
     )
 
 

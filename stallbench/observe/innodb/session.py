@@ -9,7 +9,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from stallbench.engines.error_kinds import MYSQL_SESSION_ENDED_CODES
-from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, VISIBLE_TEXT, set_if_known
+from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, VISIBLE_TEXT, open_connection, set_if_known
 from stallbench.engines.mysql_encryption import Encryption
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
@@ -57,20 +57,15 @@ class InnoDBSession:
                 return session._execute(super().execute, query, args)
 
         try:
-            self._connection = pymysql.connect(
-                host=endpoint.host,
-                port=endpoint.port,
-                database=endpoint.database,
+            self._connection = open_connection(
+                endpoint,
+                encryption or Encryption(),
                 user=endpoint.user,
-                password=endpoint.password.get_secret_value(),
-                charset="utf8mb4",
-                autocommit=True,
                 connect_timeout=_CONNECT_TIMEOUT_S,
                 read_timeout=STATEMENT_TIMEOUT_S + 3,
                 program_name=PROGRAM,
                 cursorclass=MeasuredCursor,
                 conv=VISIBLE_TEXT,
-                **(encryption or Encryption()).options,
             )
         except pymysql.Error as error:
             raise ServerGoneError(name, _explain_refusal(endpoint, error)) from error
