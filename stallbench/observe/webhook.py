@@ -6,23 +6,34 @@ rest, are never printed as they are. Redirections are not followed: they could l
 
 from __future__ import annotations
 
+import errno
 import http.client
 import os
+import socket
 import ssl
 import sys
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import ip_address
 from queue import Full, Queue
-from threading import Thread
+from threading import Thread, Timer
 from types import TracebackType
-from typing import IO, Literal, Self
+from typing import IO, Any, Literal, Self
 from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import (
+    AbstractHTTPHandler,
+    HTTPHandler,
+    HTTPRedirectHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    ProxyHandler,
+    Request,
+    build_opener,
+)
 
 from pydantic import Field
 
@@ -36,6 +47,8 @@ from stallbench.visible_text import is_visible, say
 
 TIME_LIMIT_S = 5.0
 """Of one document, for each step of the connection; and for what is still to be posted when the observation ends."""
+_WHOLE_LIMIT_S = 15.0
+"""Of one document together: a receiver can answer each step in time, and never come to an end."""
 _MOST_WAITING = 200
 _MOST_FAILURES = 10
 _FORM = "expected https://HOST/PATH, or the name of an environment variable that has it"
@@ -109,7 +122,10 @@ class Webhook:
         self.says_at_end = False
         """Whether to say only at the end that something failed, because a report covers the terminal until then."""
         self._address = address
-        self._opener = _make_opener(address)
+        self._connection: http.client.HTTPConnection | None = None
+        """That of the document which is being posted, as soon as it has one."""
+        self._is_broken_off = False
+        self._opener = _make_opener(address, self._watch)
         self._last: tuple[Finding, ...] = ()
         self._waiting: Queue[Notice | None] = Queue(_MOST_WAITING)
         self._is_failing = False
@@ -156,8 +172,29 @@ class Webhook:
         headers = {"Content-Type": "application/json", "User-Agent": f"stallbench/{__version__}", **self._address.headers}
         body = notice.model_dump_json().encode()
         request = Request(self._address.url, data=body, headers=headers, method="POST")  # noqa: S310 - http or https, as was checked
-        with self._opener.open(request, timeout=TIME_LIMIT_S):
-            pass
+        self._connection, self._is_broken_off = None, False
+        timer = Timer(_WHOLE_LIMIT_S, self._break_off)
+        timer.daemon = True
+        timer.start()
+        try:
+            with self._opener.open(request, timeout=TIME_LIMIT_S):
+                pass
+        except (OSError, ValueError, http.client.HTTPException):
+            if self._is_broken_off:
+                raise TimeoutError(errno.ETIMEDOUT, f"its answer did not end in {_WHOLE_LIMIT_S:g} s") from None
+            raise
+        finally:
+            timer.cancel()
+
+    def _watch(self, connection: http.client.HTTPConnection) -> None:
+        self._connection = connection
+
+    def _break_off(self) -> None:
+        self._is_broken_off = True
+        connection = self._connection
+        if connection is not None and connection.sock is not None:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _fail(self, why: str) -> None:
         """Say it once, and again only if a document has been posted since."""
@@ -178,8 +215,35 @@ class _NoRedirection(HTTPRedirectHandler):
         return
 
 
-def _make_opener(address: WebhookAddress) -> OpenerDirector:
-    return build_opener(_NoRedirection, ProxyHandler({} if address.is_local else None))
+class _WatchedHandler(AbstractHTTPHandler):
+    """Tells of each connection that it opens."""
+
+    def __init__(self, watch: Callable[[http.client.HTTPConnection], None]) -> None:
+        super().__init__()
+        self._watch = watch
+
+    def do_open(self, http_class: Any, req: Request, **arguments: Any) -> http.client.HTTPResponse:
+        """Return the answer to a request, on a connection of its own."""
+
+        def connect(*place: Any, **options: Any) -> http.client.HTTPConnection:
+            connection: http.client.HTTPConnection = http_class(*place, **options)
+            self._watch(connection)
+            return connection
+
+        return super().do_open(connect, req, **arguments)
+
+
+class _WatchedHTTP(_WatchedHandler, HTTPHandler):
+    """Without encryption."""
+
+
+class _WatchedHTTPS(_WatchedHandler, HTTPSHandler):
+    """With encryption."""
+
+
+def _make_opener(address: WebhookAddress, watch: Callable[[http.client.HTTPConnection], None]) -> OpenerDirector:
+    proxies = ProxyHandler({} if address.is_local else None)
+    return build_opener(_NoRedirection, proxies, _WatchedHTTP(watch), _WatchedHTTPS(watch))
 
 
 def _is_loopback(host: str) -> bool:
@@ -196,7 +260,7 @@ def _describe(error: Exception) -> str:
         redirects = " (a redirection, which is not followed)" if error.code in range(300, 400) else ""
         return f"the answer was HTTP {error.code}{redirects}"
     reason = error.reason if isinstance(error, URLError) else error
-    if isinstance(reason, TimeoutError):
+    if isinstance(reason, TimeoutError) and reason.errno != errno.ETIMEDOUT:
         return f"no answer in {TIME_LIMIT_S:g} s"
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {reason.verify_message}"
