@@ -134,7 +134,8 @@ def wait_until_hostile(endpoint: Endpoint) -> Endpoint:
 def test_no_collector_and_no_adapter_is_led_astray_by_a_search_path(observed: TestDatabase, tmp_path: Path) -> None:
     (tmp_path / "samples").mkdir()
     with connect(observed.direct, "test") as admin:
-        create_hostile_names(admin, find_statements())
+        created = create_hostile_names(admin, find_statements())
+        assert {"pg_stat_progress_vacuum", "pg_prepared_xacts", "pg_is_in_recovery", "pg_class", "pg_settings"} <= created
         admin.execute(f"ALTER ROLE {_OBSERVER} SET search_path = {SCHEMA}, pg_catalog, public")
     as_observer = {"user": _OBSERVER, "password": type(observed.direct.password)("secret")}
     servers = tuple(
@@ -165,5 +166,5 @@ def test_no_collector_and_no_adapter_is_led_astray_by_a_search_path(observed: Te
 def find_statements() -> list[str]:
     """Return the source of every module whose statements the collectors and the adapter execute."""
     root = Path(__file__).parents[2] / "stallbench"
-    folders = (root / "collectors", root / "external", root / "servers")
-    return [path.read_text() for folder in folders for path in folder.glob("*.py")]
+    folders = (root / "engines", root / "servers")
+    return [path.read_text() for folder in folders for path in folder.rglob("*.py")]

@@ -11,6 +11,8 @@ import pytest
 
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.collectors.horizon import HorizonCollector
+from stallbench.engines.collectors.sessions import SessionsCollector
+from stallbench.engines.collectors.waits import WaitsCollector
 from tests.integration.conftest import EmptyOn
 from tests.integration.observed import look_at, section_of
 from tests.integration.test_observe_notifications import NOTIFY
@@ -54,6 +56,19 @@ def test_a_run_records_a_holder_with_a_name_of_the_collectors(sessions: Sessions
     with closing(HorizonCollector(document)) as collector:
         recorded = {str(one.value) for one in collector.sample() if one.metric == "pid"}
     assert str(pid_of(attacker)) in recorded
+
+
+def test_a_run_counts_sessions_with_a_name_of_the_collectors_and_not_its_own(sessions: Sessions, tmp_path: Path) -> None:
+    server = WatchedServer(name="primary", role="primary", endpoint=sessions.endpoint)
+    queue = WatchedQueue(kind="skip_locked", tables=(), indexes=())
+    document = CollectorsDocument(name="collectors", run_folder=tmp_path, interval_s=1, servers=(server,), queue=queue)
+    with closing(SessionsCollector(document)) as counting, closing(WaitsCollector(document)) as waiting:
+        assert list(waiting.sample()) == [], "nobody but the collector is active"
+        before = {str(one.subject): one.value for one in counting.sample()}
+        sessions.open("collector:sessions", *SNAPSHOT)
+        after = {str(one.subject): one.value for one in counting.sample()}
+    assert "session:idle in transaction" not in before
+    assert after["session:idle in transaction"] == 1
 
 
 def test_a_listener_with_the_name_of_a_dump_lets_nobody_else_be_accused(sessions: Sessions) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 from stallbench.engines import driver_of
 from stallbench.engines.collectors.document import WatchedServer
@@ -17,6 +18,9 @@ APPLICATION_PREFIX = "stallbench:collector:"
 
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 4.0
+
+
+_of_this_process: WeakSet[Connections] = WeakSet()
 
 
 class NotMeasuredError(Exception):
@@ -41,6 +45,7 @@ class Connections:
         """Prepare for the collector ``name``; nothing is opened."""
         self._collector = collector
         self._lines: dict[str, _Line] = {}
+        _of_this_process.add(self)
 
     def to(self, server: WatchedServer) -> Any:
         """Return the connection to ``server``.
@@ -55,6 +60,11 @@ class Connections:
             self._open(line, server)
         assert line.connection is not None, "opened, or an error was raised"
         return line.connection
+
+    def peek(self, server: str) -> Any:
+        """Return the connection to a server; none if there is none now."""
+        line = self._lines.get(server)
+        return None if line is None else line.connection
 
     def abort(self) -> None:
         """Abort the calls that another thread is waiting for on these connections; they fail as if the server had gone away.
@@ -83,3 +93,9 @@ class Connections:
             line.pause_s = min(max(2 * line.pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
             line.next_try_s = time.monotonic() + line.pause_s
             raise NotMeasuredError(line.why_not) from error
+
+
+def list_own_backends(server: str) -> list[int]:
+    """Return the process ids that the collectors' sessions on a PostgreSQL server have there: their names could be those of others, too."""
+    connections = [each.peek(server) for each in list(_of_this_process)]
+    return [connection.info.backend_pid for connection in connections if connection is not None and not connection.closed]

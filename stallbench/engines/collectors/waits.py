@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stallbench.engines.collectors.collector import POSTGRES, ServerCollector
-from stallbench.engines.collectors.connections import APPLICATION_PREFIX
+from stallbench.engines.collectors.connections import list_own_backends
 from stallbench.engines.collectors.document import WatchedServer
 from stallbench.engines.postgres import Connection
 from stallbench.records.samples import Sample
 
-_WAITS = f"""
+_WAITS = """
 SELECT coalesce(wait_event_type || ':' || wait_event, 'CPU'), pg_catalog.count(*)
 FROM pg_catalog.pg_stat_activity
-WHERE state = 'active' AND backend_type = 'client backend' AND NOT pg_catalog.starts_with(application_name, '{APPLICATION_PREFIX}')
+WHERE state = 'active' AND backend_type = 'client backend' AND pid <> ALL(%s)
 GROUP BY 1
 """
 
@@ -27,5 +27,5 @@ class WaitsCollector(ServerCollector):
 
     def sample_server(self, server: WatchedServer, connection: Connection) -> Iterator[Sample]:
         """Yield a count for each wait event with a backend; ``CPU`` stands for no wait."""
-        for event, backends in connection.execute(_WAITS).fetchall():
+        for event, backends in connection.execute(_WAITS, (list_own_backends(server.name),)).fetchall():
             yield Sample(server.name, f"wait:{event}", "backends", backends)
