@@ -36,8 +36,9 @@ class FromEvents:
     """The source is the event log: each of ``events`` counts once."""
 
     events: tuple[Event, ...]
-    value: Literal["duration", "lag"] | None = None
-    """``duration``: how long the call took. ``lag``: how long after its intended time it began. None: the event has no value."""
+    value: Literal["duration", "lag", "since_due"] | None = None
+    """``duration``: how long the call took. ``lag``: how long after its intended time it began. ``since_due``: how long after its intended time it
+    ended; it counts at its intended time, so that what takes long is of the moment at which it was wanted. None: the event has no value."""
     deadlock_in: str = ""
     """An operation. If given, only errors of this operation count by which a server broke a deadlock."""
     error_in: str = ""

@@ -17,6 +17,8 @@ class EngineTraits:
     """Its name as its vendor writes it."""
     has_server: bool = True
     """Whether clients reach it over a network; not so an engine that is a library in their processes."""
+    has_sql: bool = False
+    """Whether clients send it SQL."""
     has_replicas: bool = False
     counts_deadlocks: bool = False
     old_versions: Literal["dead_tuples", "history_list_length"] | None = None
@@ -54,6 +56,7 @@ _OWN_SETTINGS_OF_MYSQL = {
 ENGINES: Mapping[Engine, EngineTraits] = {
     "postgres": EngineTraits(
         title="PostgreSQL",
+        has_sql=True,
         has_replicas=True,
         counts_deadlocks=True,
         old_versions="dead_tuples",
@@ -82,6 +85,7 @@ ENGINES: Mapping[Engine, EngineTraits] = {
     ),
     "mariadb": EngineTraits(
         title="MariaDB",
+        has_sql=True,
         has_replicas=True,
         counts_deadlocks=True,
         old_versions="history_list_length",
@@ -90,13 +94,14 @@ ENGINES: Mapping[Engine, EngineTraits] = {
     ),
     "mysql": EngineTraits(
         title="MySQL",
+        has_sql=True,
         has_replicas=True,
         counts_deadlocks=True,
         old_versions="history_list_length",
         connection_limit=("max_connections", 151),
         own_settings=_OWN_SETTINGS_OF_MYSQL,
     ),
-    "sqlite": EngineTraits(title="SQLite", has_server=False, has_settings=False),
+    "sqlite": EngineTraits(title="SQLite", has_server=False, has_sql=True, has_settings=False),
     "redis": EngineTraits(
         title="Redis",
         own_settings={

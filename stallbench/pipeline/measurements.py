@@ -83,6 +83,7 @@ def _measure_each_event(records: Records) -> DataFrame:
     values = {
         "duration": F.col("duration_ns"),
         "lag": F.greatest(began_ns - F.col("intended_ns"), F.lit(0)),
+        "since_due": F.col("t_ns") - F.col("intended_ns"),
         None: F.lit(None).cast("long"),
     }
     counted = counted_measures()
@@ -92,14 +93,17 @@ def _measure_each_event(records: Records) -> DataFrame:
         if isinstance(source, FromEvents) and source.counts_all and counted.get(measure.name) in (None, measure.name):
             for event in source.events:
                 if records.count_events(event):
-                    value = F.struct(_number(measure.name).alias("measure"), values[source.value].alias("value_ns"))
+                    t_ns = F.col("intended_ns" if source.value == "since_due" else "t_ns")
+                    value = F.struct(
+                        t_ns.alias("t_ns"), _number(measure.name).alias("measure"), values[source.value].alias("value_ns")
+                    )
                     of_event.setdefault(event, []).append(value)
     found = F.lit(None)
     for event, measured in of_event.items():
         found = F.when(is_event(event), F.array(*measured)).otherwise(found)
     if not of_event:
         return _of_measure("completed", records.events.filter(F.lit(False)), F.col("t_ns"), None)
-    return records.events.select("t_ns", F.inline(found)).withColumn("weight", F.lit(1))
+    return records.events.select(F.inline(found)).filter("t_ns IS NOT NULL").withColumn("weight", F.lit(1))
 
 
 def _measure_errors_of_operations(events: DataFrame) -> DataFrame:

@@ -21,20 +21,17 @@ _MOST_KINDS = 50
 """Kinds of errors with a series of their own; any further kind is ``other``."""
 
 
-def _list_measures(value: str | None) -> dict[Event, Measure]:
-    """Return the measures of single events that have a Prometheus name, by their event. ``value``: as in `FromEvents`."""
+def _list_measures(*values: str | None) -> dict[Event, Measure]:
+    """Return the measures of single events that have a Prometheus name, by their first event. ``values``: as in `FromEvents`."""
     return {
         measure.source.events[0]: measure
         for measure in MEASURES.values()
-        if isinstance(measure.source, FromEvents)
-        and measure.prometheus_name
-        and len(measure.source.events) == 1
-        and measure.source.value == value
+        if isinstance(measure.source, FromEvents) and measure.prometheus_name and measure.source.value in values
     }
 
 
 _COUNTED: dict[Event, Measure] = {event: measure for event, measure in _list_measures(None).items() if event is not Event.ERROR}
-_TIMED = _list_measures("duration")
+_TIMED = _list_measures("duration", "since_due")
 _ERRORS = MEASURES["errors"]
 
 

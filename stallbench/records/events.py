@@ -49,6 +49,12 @@ class Event(StrEnum):
     never in the queue."""
     FIRED = "fired"
     """A worker executes a periodic job, which the scheduler of a library has inserted. The bench has not numbered such a job."""
+    QUERY_ANSWERED = "query_answered"
+    """The server has answered a query of the bystander, which is of no job; ``intended_ns`` is when it was due."""
+    QUERY_UNANSWERED = "query_unanswered"
+    """It had not when the load ended, so that the query's time is at least from when it was due until now."""
+    QUERY_FAILED = "query_failed"
+    """An attempt to connect for a query, or to send it, ended with an error; ``detail`` as for an error. It is sent again until it is answered."""
 
 
 class EventRecord(NamedTuple):
@@ -67,7 +73,8 @@ class EventRecord(NamedTuple):
     attempt: int | None
     """1 for the first execution; none if the queue does not say."""
     intended_ns: int | None
-    """Wall clock at which the open-loop schedule wanted the job enqueued; only on ``enqueued``, ``refused`` and an ``error`` of enqueue."""
+    """Wall clock at which the open-loop schedule wanted the job enqueued, or the query sent; only on ``enqueued``, ``refused``, an ``error`` of
+    enqueue, ``query_answered`` and ``query_unanswered``."""
     duration_ns: int | None
     """How long the call took."""
     detail: str

@@ -17,7 +17,7 @@ from stallbench.verdicts import Finding, Outcome, Verdict
 from stallbench.verdicts.check import Result
 from stallbench.verdicts.expectations import format_value
 from stallbench.verdicts.horizon import HolderStay
-from stallbench.verdicts.outcome import PhaseOutcome, Recovery, Safety
+from stallbench.verdicts.outcome import OtherQueries, PhaseOutcome, Recovery, Safety
 from stallbench.verdicts.requirements import Requirements, describe_awaiting, describe_jobs, format_ms
 from stallbench.verdicts.verdict import REQUIREMENT_WORDS, describe_expected, describe_required
 
@@ -66,6 +66,7 @@ def describe_outcome(record: RunRecord, verdict: Verdict) -> str:
     parts = [
         _describe_phase(record, outcome.worst) if outcome.worst else "No fault was injected.",
         *_describe_safety(record, outcome.safety),
+        *_describe_other_queries(outcome.worst.other_queries if outcome.worst else None),
     ]
     return " ".join([*parts, *_describe_exited(outcome)])
 
@@ -219,6 +220,15 @@ def _describe_safety(record: RunRecord, safety: Safety) -> list[str]:
     return parts
 
 
+def _describe_other_queries(queries: OtherQueries | None) -> list[str]:
+    """Return a sentence on what the rest of an application felt; none if that was not measured."""
+    if queries is None:
+        return []
+    before = "" if queries.before_ms is None else f" (before: {format_ms(queries.before_ms)})"
+    failed = f"; {queries.failed:,} failed at first" if queries.failed else ""
+    return [f"Other queries of the database: 95 of 100 within {format_ms(queries.meanwhile_ms)}{before}{failed}."]
+
+
 def _describe_exited(outcome: Outcome) -> list[str]:
     if not outcome.exited:
         return []
@@ -245,6 +255,7 @@ def list_tiles(verdict: Verdict) -> list[OutcomeTile]:
     return [
         *tiles,
         OutcomeTile(label="jobs lost, repeated or stranded", figure=", ".join(found) or "none", note="in the whole run"),
+        *_list_tiles_of_other_queries(outcome.worst),
     ]
 
 
@@ -263,6 +274,16 @@ def _list_tiles_of(phase: PhaseOutcome) -> list[OutcomeTile]:
             note=f"after the disturbance in {phase.phase} ended",
         ),
     ]
+
+
+def _list_tiles_of_other_queries(phase: PhaseOutcome | None) -> list[OutcomeTile]:
+    """Return what the rest of an application felt before, in and after a phase; none if that was not measured."""
+    queries = phase.other_queries if phase else None
+    if queries is None:
+        return []
+    times = {"before": queries.before_ms, "meanwhile": queries.meanwhile_ms, "after": queries.after_ms}
+    known = {when: format_ms(value) for when, value in times.items() if value is not None}
+    return [OutcomeTile(label="other queries, 95 of 100 within", figure=" → ".join(known.values()), note=", ".join(known))]
 
 
 def _show(value: float | None, form: Callable[[float], str]) -> str:

@@ -23,7 +23,7 @@ from stallbench.run.opening import open_run
 from stallbench.run.run import Run
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
-from stallbench.scenario.sections import Collectors, Phase, Producers
+from stallbench.scenario.sections import Bystander, Collectors, Phase, Producers
 from stallbench.servers.addresses import ExternalServers
 
 MEASURING = "measuring"
@@ -199,13 +199,14 @@ def _most_jobs(scenario: Scenario) -> int:
 
 
 def _make_measuring_scenario(scenario: Scenario, jobs: int) -> Scenario:
-    """Return the scenario of a measurement with a backlog of ``jobs``, and with no fault, collector or expectation."""
+    """Return the scenario of a measurement with a backlog of ``jobs``, and with no fault, collector, bystander or expectation."""
     return scenario.model_copy(
         update={
             "variant": MEASURING,
             "producers": Producers(rate=0, backlog=jobs, payload_bytes=scenario.producers.payload_bytes),
             "phases": (Phase.model_validate({"name": "full", "duration": f"{count_measured_s(scenario)}s"}),),
             "collectors": Collectors(enabled=False),
+            "bystander": Bystander(enabled=False),
             "external_processes": False,
             "expect": (),
         }

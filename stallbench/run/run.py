@@ -23,6 +23,7 @@ from stallbench.queues.queue_client import opened_queue
 from stallbench.records.injections import InjectionRecord
 from stallbench.run.abort import Abort
 from stallbench.run.backlog import take_final_snapshot
+from stallbench.run.bystander.process import create_table, is_wanted, start_bystander, stop_bystander
 from stallbench.run.external_processes import ExternalProcesses
 from stallbench.run.folder import RunFolder
 from stallbench.run.intervals import Interval, read_intervals
@@ -76,6 +77,7 @@ class Run:
         self._show_at_s = 0.0
         self._abort = Abort(scenario)
         self._why_nobody_is_left = ""
+        self._has_bystander = is_wanted(scenario)
         self._injection_numbers: Counter[str] = Counter()
         self._external_processes = ExternalProcesses(folder, group)
         self._external_servers = external_servers
@@ -154,6 +156,11 @@ class Run:
     def _install_queue(self) -> None:
         with self._opened_queue("install") as queue, self._processes.marking():
             install(queue, self.cluster.server("primary"))
+        if self._has_bystander and (refusal := create_table(self.cluster)):
+            self._has_bystander = False
+            why = f"other queries are not measured: the server refused the bystander's table ({refusal})"
+            self.recorder.note(f"{why[0].upper()}{why[1:]}.")
+            self.view.say(why)
 
     def _opened_queue(self, name: str) -> AbstractContextManager[Queue[Any]]:
         """Open the queue on the primary, without the proxy."""
@@ -183,6 +190,8 @@ class Run:
                 expose=exposure.host if (exposure := self._observer_options.exposure) else None,
             )
             self.view.say(self._external_processes.describe_how_to_join())
+        if self._has_bystander:
+            start_bystander(self.scenario, self.cluster, processes=self._processes, folder=self.folder)
         if not backlog and self.scenario.producers.rate == 0:
             self.recorder.note("There was no load: producers.rate is 0.")
         if self._sampling:
@@ -329,6 +338,7 @@ class Run:
         for role in ("longrunner", "producer"):
             self._external_processes.stop(role, ROLE_STOP_S)
         self.injections.end_all()
+        stop_bystander(self._processes)
         self.load.stop()
         self._external_processes.stop("worker", ROLE_STOP_S)
         self.recorder.write()

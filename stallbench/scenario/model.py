@@ -15,7 +15,7 @@ from stallbench.engines.database import Database
 from stallbench.injection.choices import FaultChoice, MaintenanceChoice
 from stallbench.scenario.expectation import ComparisonChoice, Expectation, JudgedBy
 from stallbench.scenario.requirement import PARTS, Judge, Part, Requirement, require_name
-from stallbench.scenario.sections import Collectors, Phase, Producers, QueueChoice, Workers
+from stallbench.scenario.sections import Bystander, Collectors, Phase, Producers, QueueChoice, Workers
 
 CONTROL = "control"
 """The name of the scenario without a variant, where variants are named; no variant may have this name."""
@@ -44,6 +44,7 @@ class ScenarioContent(Section):
         default=False, description="whether workers, producers and longrunners that the bench did not start may take part"
     )
     collectors: Collectors = Field(default_factory=Collectors)
+    bystander: Bystander = Field(default_factory=Bystander)
     maintenance: tuple[MaintenanceChoice, ...] = Field(
         default=(), strict=False, description="tasks that are repeated on a server during the load"
     )

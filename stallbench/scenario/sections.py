@@ -170,6 +170,14 @@ class Collectors(Section):
     interval_s: Duration = Field(default=1.0, alias="interval", ge=0.1, le=60, description="time between two samples")
 
 
+class Bystander(Section):
+    """A small client beside the queue, which shows what the rest of an application feels: queries of a table of its own, by primary key."""
+
+    enabled: bool = Field(
+        default=True, description="whether it queries the database, 20 times per second; only where the database has SQL"
+    )
+
+
 class Chaos(Section):
     """Combined faults: in each interval of the phase two of the kinds at once, then a pause in which recovery is measured."""
 

@@ -72,6 +72,20 @@ class Recovery:
     """Why it is unknown, or needs help."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherQueries:
+    """What the rest of an application felt: the time of the bystander's queries (p95), and how often one failed."""
+
+    before_ms: float | None
+    """In the baseline; none if there is none, or no query was due in it."""
+    meanwhile_ms: float
+    """In the phase with the fault or longrunner."""
+    after_ms: float | None
+    """In the phase that follows; none if that is not measured, or has a fault or longrunner, too."""
+    failed: int
+    """Attempts in the phase with the fault or longrunner. Each query is sent again until it is answered."""
+
+
 _NO_WORKER_LEFT = Recovery(kind="needs help", in_next_phase=False, because="no worker was left")
 
 
@@ -99,6 +113,8 @@ class PhaseOutcome:
     waiting: int | None = None
     """The greatest depth sampled in the baseline and in the phase."""
     recovery: Recovery
+    other_queries: OtherQueries | None = None
+    """None if no bystander queried the database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +277,21 @@ def _judge_phase(
         waiting_before=known.depth_before if known else None,
         waiting=None if depth is None else int(depth),
         recovery=recovery,
+        other_queries=_find_other_queries(run, phase, known.phase if known else None),
+    )
+
+
+def _find_other_queries(run: RunTables, phase: PhaseRecord, baseline: str | None) -> OtherQueries | None:
+    meanwhile_ms = run.metric("bystander_ms", "p95", phase.name)
+    if meanwhile_ms is None:
+        return None
+    following = _phase_after(run.record, phase)
+    is_quiet = following is not None and not (run["injections"]["phase"] == following.name).any()
+    return OtherQueries(
+        before_ms=run.metric("bystander_ms", "p95", baseline) if baseline else None,
+        meanwhile_ms=meanwhile_ms,
+        after_ms=run.metric("bystander_ms", "p95", following.name) if following is not None and is_quiet else None,
+        failed=int(run.metric("bystander_errors", "count", phase.name) or 0),
     )
 
 

@@ -89,7 +89,7 @@ def ask_every_process(bench: Bench) -> None:
         return found if "idle_writer-1" in found and found["collectors"]["labels"]["phase"] == "longtx" else None
 
     found = wait_for(find_targets, lambda: f"the longrunner among {sorted(targets(bench))}", 120)
-    assert {"bench", "collectors", "producer-1", "worker-1", "worker-2", "idle_writer-1"} == set(found)
+    assert {"bench", "bystander", "collectors", "producer-1", "worker-1", "worker-2", "idle_writer-1"} == set(found)
     assert found["worker-1"]["labels"] == {
         "scenario": "longtx",
         "variant": "control",

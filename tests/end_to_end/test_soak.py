@@ -62,11 +62,11 @@ def wait_for_cycle(bench: Bench, number: int, within_s: float = 300) -> dict[str
 
 
 def pids(record: dict[str, Any]) -> dict[str, int]:
-    """Return the processes that all cycles share: not collectors and longrunners, which are new in each, nor the one that filled the backlog."""
+    """Return the processes that all cycles share: not bystander, collectors and longrunners, which are new in each, nor the one that filled the backlog."""
     return {
         one["name"]: one["pid"]
         for one in record["processes"]
-        if one["role"] not in ("collectors", "longrunner") and one["end_ns"] is None
+        if one["role"] not in ("bystander", "collectors", "longrunner") and one["end_ns"] is None
     }
 
 

@@ -32,6 +32,10 @@ def tables(make: MakeTables, tmp_path_factory: pytest.TempPathFactory) -> Tables
     run.raise_error("53300 in connect: sorry; too many clients already", at_s=6.4)
     run.claim(7, at_s=3.4, took_ms=5).event(Event.FAILED, at_s=3.5, by="worker-1", job=7)
     run.enqueue(200, at_s=6.2, took_ms=1).claim(200, at_s=6.4, took_ms=50).complete(200, at_s=6.6)
+    run.event(Event.QUERY_ANSWERED, at_s=2.702, intended_s=2.7, by="bystander")
+    run.event(Event.QUERY_ANSWERED, at_s=6.2, intended_s=5.9, by="bystander")
+    run.event(Event.QUERY_FAILED, at_s=7.1, by="bystander", detail="08006 in read: gone")
+    run.event(Event.QUERY_UNANSWERED, at_s=9.9, intended_s=7.1, by="bystander")
     for second in range(2, 10):
         if second != 4:
             sample(run, second + 0.25, second)
@@ -199,6 +203,16 @@ def test_a_phase_has_its_own_distribution_not_one_of_its_windows(phases: dict[tu
     assert phases["baseline", "claim_ms.max"] == 100
     assert phases["baseline", "claim_ms.mean"] == pytest.approx((5050 + 5) / 101)
     assert phases["longtx", "claim_ms.p95"] == 50
+
+
+def test_a_query_of_the_bystander_is_of_the_phase_in_which_it_was_due(
+    windows: pd.DataFrame, phases: dict[tuple[str, str], Any]
+) -> None:
+    assert [phases["baseline", f"bystander_ms.{name}"] for name in ("p50", "max")] == pytest.approx([2, 300])
+    assert phases["longtx", "bystander_ms.max"] == pytest.approx(2800), "not answered when the load ended"
+    assert [phases[phase, "bystander_errors.count"] for phase in ("baseline", "longtx")] == [0, 1]
+    assert windows.bystander_ms_max[[2, 5, 7]].tolist() == pytest.approx([2, 300, 2800])
+    assert phases["longtx", "errors.count"] == 2, "no error of the queue"
 
 
 def test_a_statement_has_its_mean_in_each_phase_and_second(tables: Tables, phases: dict[tuple[str, str], Any]) -> None:

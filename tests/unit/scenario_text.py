@@ -14,7 +14,7 @@ from stallbench.scenario.longrunner_issue import LongrunnerIssue
 from stallbench.scenario.model import Scenario
 
 ALL_KEYS = (
-    "summary, subject, seed, database, queue, producers, workers, external_processes, collectors, maintenance, "
+    "summary, subject, seed, database, queue, producers, workers, external_processes, collectors, bystander, maintenance, "
     "phases, expect, require, judge, comparison, mitigation, judged_by"
 )
 """The keys of a scenario file, as an error lists them."""

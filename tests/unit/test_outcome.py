@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from stallbench.report import make_report
-from stallbench.report.outcome_text import describe_outcome, describe_run, find_ending, find_help
+from stallbench.report.outcome_text import describe_outcome, describe_run, find_ending, find_help, list_tiles
 from stallbench.verdicts import RunTables, judge
-from stallbench.verdicts.outcome import PhaseOutcome, find_outcome
+from stallbench.verdicts.outcome import OtherQueries, PhaseOutcome, find_outcome
 from tests.unit.made_up_run import EMPTY, PHASES, START_NS, make_phases, make_process, make_record, make_run
 
 pytestmark = pytest.mark.slow
@@ -104,6 +104,28 @@ def test_the_same_scale_at_every_rate(tmp_path: Path, rate: int, before_ms: floa
     behind = run("behind", latency_ms=slow, depth=lambda t_s: max(0.0, t_s - BEGIN_S) * rate if t_s < 60 else 0.0)
     assert (behind.effect, behind.waiting) == ("falling behind", 34 * rate)
     assert run("stopped", completed=lambda t_s: 0 if 30 <= t_s < 40 else rate, stalled={"longtx": 10}).effect == "stopped"
+
+
+def test_what_other_queries_felt_is_beside_what_happened_to_the_queue(tmp_path: Path) -> None:
+    for name in ("without", "with"):
+        (tmp_path / name).mkdir()
+    run = make_disturbed(tmp_path / "without")
+    assert outcome_of(run).other_queries is None
+    assert [tile.label for tile in list_tiles(judge(run))][-1] == "jobs lost, repeated or stranded"
+    figures = {("baseline", "p95"): 1.2, ("longtx", "p95"): 1900.0, ("recovered", "p95"): 1.3}
+    phases = [
+        run["phases"],
+        make_phases({(phase, f"bystander_ms.{name}"): value for (phase, name), value in figures.items()}),
+        make_phases({("longtx", "bystander_errors.count"): 3.0}),
+    ]
+    felt = make_disturbed(tmp_path / "with", phases=pd.concat(phases, ignore_index=True))
+    assert outcome_of(felt).effect == "unaffected"
+    assert outcome_of(felt).other_queries == OtherQueries(before_ms=1.2, meanwhile_ms=1900.0, after_ms=1.3, failed=3)
+    verdict = judge(felt)
+    assert "Other queries of the database: 95 of 100 within 1.9 s (before: 1.2 ms); 3 failed at first." in describe_outcome(
+        felt.record, verdict
+    )
+    assert "1.2 ms → 1.9 s → 1.3 ms" in [tile.figure for tile in list_tiles(verdict)]
 
 
 def test_a_worker_that_polls_every_few_seconds_is_not_stopped_by_its_poll(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.scenario.expectation import ComparisonChoice, Expectation
 from stallbench.scenario.model import ScenarioContent
 from stallbench.scenario.requirement import Requirement
-from stallbench.scenario.sections import Collectors, Phase, Producers, Workers
+from stallbench.scenario.sections import Bystander, Collectors, Phase, Producers, Workers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 GUIDE = (DOCS / "add-a-scenario.md").read_text()
@@ -27,11 +27,12 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "producers.": Producers,
     "workers.": Workers,
     "collectors.": Collectors,
+    "bystander.": Bystander,
     "phases[].": Phase,
     "expect[].": Expectation,
     "require[].": Requirement,
 }
-IN_SECTIONS = {"database", "queue", "producers", "workers", "collectors", "phases", "expect", "require"}
+IN_SECTIONS = {"database", "queue", "producers", "workers", "collectors", "bystander", "phases", "expect", "require"}
 KEYS = [
     *((key, field) for key, field in ScenarioContent.model_fields.items() if key not in IN_SECTIONS),
     *(

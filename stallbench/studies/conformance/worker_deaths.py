@@ -28,6 +28,7 @@ def read_worker_deaths(plan: TorturePlan, folder: Path) -> Scenario:
         "judge": "reproduced",
         "database": {"engine": plan.engine},
         "queue": {"kind": plan.kind},
+        "bystander": {"enabled": False},
         "producers": {"rate": 20, "max_batch": 10},
         "workers": {"count": 3, "work": "20ms", "poll": "300ms"},
         "phases": [

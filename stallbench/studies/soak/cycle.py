@@ -15,6 +15,7 @@ from stallbench.errors import NotCarriedOutError
 from stallbench.processes.reaper import start_reaper
 from stallbench.processes.record import ProcessRecord
 from stallbench.processes.supervisor import Supervisor
+from stallbench.run.bystander.process import stop_bystander
 from stallbench.run.folder import RunFolder
 from stallbench.run.recorder import RunRecorder
 from stallbench.run.run import Run
@@ -50,6 +51,7 @@ class Cycle(Run):
             self._load = before._load
             self._injection_numbers = before._injection_numbers
             self._journal = before._journal
+            self._has_bystander = before._has_bystander
             before._before = None
             processes.forget_ended()
         recorder.follow("processes", self.process_records)
@@ -83,6 +85,7 @@ class Cycle(Run):
     def _suspend_load(self) -> None:
         self.injections.end_all()
         of_faults = (record.longest_job_s or 0.0 for record in self.injections.records())
+        stop_bystander(self._processes)
         self.load.suspend(max([self.scenario.workers.work_s, *of_faults]))
         self.recorder.write()
         self._check_processes()

@@ -27,7 +27,7 @@ _AT_LAST = (
 """Figures at the end of the last measured phase, with which the next cycle starts."""
 _MEMORY = {"memory_bytes": "memory", "private_bytes": "private memory"}
 """Labels by the collector's metric. Memory is the resident set; private memory excludes what is shared with other processes."""
-_IN_EACH_CYCLE = ("collectors", "scheduler")
+_IN_EACH_CYCLE = ("bystander", "collectors", "scheduler")
 """Roles whose processes start anew in each cycle, under the same name."""
 _REPLACEMENT = re.compile(r"^((?:worker|producer)-\d+)-\d+$")
 _MIB = 1024 * 1024

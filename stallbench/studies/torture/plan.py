@@ -136,6 +136,7 @@ def _make_content(
         "judge": "reproduced",  # by the checks, whose findings are attributed to the points
         "database": {"engine": engine},
         "queue": {"kind": kind, **({expiry_option: EXPIRY_S} if expiry_option else {})},
+        "bystander": {"enabled": False},
         "producers": {"rate": 20, "max_batch": 10},
         # Workers poll so rarely that most claims find a job: a worker that dies in an empty claim shows nothing.
         "workers": {"count": 3, "work": "10ms", "poll": "300ms"},
