@@ -41,20 +41,31 @@ _NEEDED_BYTES = 8 * 2**30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the servers of tests write to memory if there is room: a fifth of the processor time of a test on PostgreSQL is that of its files.
+    """Let tests write to memory if there is room: a fifth of the processor time of a test on PostgreSQL is that of its files, and unit tests make a
+    hundred thousand, of which every record is flushed to the disk.
 
-    What tests write to their own folders (``tmp_path``) stays on the disk, where it can be looked at afterwards. Who sets ``TMPDIR`` decides.
+    The folders of failed tests (``tmp_path``) are moved to the disk at the end, where they can be looked at. Who sets ``TMPDIR`` decides.
     """
     if hasattr(config, "workerinput") or "TMPDIR" in os.environ:
         tempfile.gettempdir()  # asked once, before a test changes the environment
         return
     if not (_MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _NEEDED_BYTES):
         return
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    on_disk = Path(tempfile.gettempdir())
     folder = Path(tempfile.mkdtemp(prefix="stallbench-tests-", dir=_MEMORY))
     folder.chmod(0o1777)  # as /tmp: PostgreSQL's own user has to get to its folder
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    config.add_cleanup(lambda: _keep_failed(folder, on_disk))
+
+
+def _keep_failed(folder: Path, on_disk: Path) -> None:
+    """Remove ``folder``, except for what pytest has left in it of failed tests."""
+    left = list(folder.glob("pytest-of-*/pytest-[0-9]*"))
+    if left:
+        kept = tempfile.mkdtemp(prefix="failed-tests-", dir=on_disk)
+        subprocess.run(["cp", "-a", *left, kept], check=False)  # sockets and pipes too, which shutil does not copy
+        print(f"what the failed tests wrote: {kept}")
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
