@@ -33,8 +33,6 @@ from stallbench.processes.reaper import (
 )
 from stallbench.run.folder import EARLIER_STUDIES, STUDY
 from stallbench.run.record import BenchRecord, parse_record
-from stallbench.studies.kind import parse_kind
-from stallbench.studies.study import parse_study
 
 _NAMED_BY_OWNER = re.compile(rf"{SCRATCH_PREFIX}(?:spark|pipeline|observe|profile|torture)-(\d+)-")
 """A temporary folder without servers, with the id of the process that made it, see `stallbench.processes.reaper.name_temporary`."""
@@ -71,9 +69,17 @@ def _parse_earlier(text: str, where: str) -> _EarlierStudy:
         raise BadInputError(f"{where}: not a study's record: {error.errors()[0]['msg']}") from None
 
 
+def _parse_study(text: str, where: str) -> BenchRecord:
+    # All that studies and their reports need takes two seconds of a processor, and few leftovers are of a study.
+    from stallbench.studies.kind import parse_kind
+    from stallbench.studies.study import parse_study
+
+    return parse_study(text, where, parse_kind(text, where).folder.model).bench
+
+
 _PARSERS: Mapping[str, Callable[[str, str], BenchRecord]] = {
     "run.json": lambda text, where: parse_record(text, where).bench,
-    STUDY: lambda text, where: parse_study(text, where, parse_kind(text, where).folder.model).bench,
+    STUDY: _parse_study,
     **{file: lambda text, where: _parse_earlier(text, where).bench for file in EARLIER_STUDIES if file not in _WITHOUT_BENCH},
 }
 """By file name, what reads a record and returns the process that wrote it; each raises `BadInputError` if the file is no such record."""

@@ -38,9 +38,10 @@ def clean(
         stallbench clean --forget
     """
     from stallbench.leftovers import remove_leftovers
-    from stallbench.report.run_index import renew_index
 
     for sentence in remove_leftovers(runs, delete_runs=reports, forget=forget) or ["nothing was left behind"]:
         say(sentence)
     if reports:
+        from stallbench.report.run_index import renew_index
+
         renew_index(runs)

@@ -138,6 +138,7 @@ BEGINNING = ("stallbench.commands.run", "stallbench.run.opening", "stallbench.ru
 READ_LONGTX = "stallbench.scenario.file.read_scenario('longtx')"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("imported", "done", "absent"),
     [
@@ -145,12 +146,14 @@ READ_LONGTX = "stallbench.scenario.file.read_scenario('longtx')"
         (("stallbench.scenario.file",), READ_LONGTX, ("redis", "cryptography.x509")),
         (("stallbench.report.conclusion",), "", ("scipy", "pyspark")),
         (("stallbench.processes.reaper",), "", ("pydantic",)),
+        (("stallbench.leftovers",), "", ("pandas", "pyarrow", "jinja2")),
     ],
     ids=[
         "a run begins without what only its report needs",
         "a scenario is read without the libraries for Redis and for certificates",
         "a run is concluded without scipy, unless it measures a trend",
         "the reaper starts without the library for documents",
+        "what dead runs left is removed without what reports need",
     ],
 )
 def test_what_is_slow_to_import_waits_until_it_is_needed(imported: tuple[str, ...], done: str, absent: tuple[str, ...]) -> None:
