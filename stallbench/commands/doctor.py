@@ -22,6 +22,6 @@ def doctor() -> None:
     """
     from stallbench.setup.doctor import check, render
 
-    findings = check()
+    findings = list(check())
     say(render(findings))
     sys.exit(EXIT_PASS if all(finding.ok or not finding.is_needed for finding in findings) else EXIT_NOT_CARRIED_OUT)

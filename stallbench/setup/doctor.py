@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,28 +51,23 @@ class MachineCheck:
     """Whether every scenario needs it."""
 
 
-def check() -> list[MachineCheck]:
-    """Check every component, and the limits of the machine."""
-    return [
-        MachineCheck(name="Python", ok=sys.version_info >= (3, 11), description=f"{platform.python_version()} in {sys.prefix}"),
-        _check_packages(),
-        _check_component("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}"),
-        *_check_statement_counts(),
-        _check_component("Java", lambda: f"{require_java().version} in {require_java().home}"),
-        _check_component("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}"),
-        *(_check_server(component) for component in SERVER_COMPONENTS.values()),
-        _check_s3a(),
-        _check_user(),
-        _check_disk(),
-        _check_shared_memory(),
-        _check_loopback(),
-        _check_limits(),
-        *(
-            [MachineCheck(name="pages", ok=True, description=f"{PROJECT / 'docs'}, which messages name docs/")]
-            if IS_WHEEL
-            else []
-        ),
-    ]
+def check() -> Iterator[MachineCheck]:
+    """Check every component, and the limits of the machine, one after the other: some start a program."""
+    yield MachineCheck(name="Python", ok=sys.version_info >= (3, 11), description=f"{platform.python_version()} in {sys.prefix}")
+    yield _check_packages()
+    yield _check_component("PostgreSQL", lambda: f"{require_postgres().version} in {require_postgres().bin_dir}")
+    yield from _check_statement_counts()
+    yield _check_component("Java", lambda: f"{require_java().version} in {require_java().home}")
+    yield _check_component("Toxiproxy", lambda: f"{require_toxiproxy().version}: {require_toxiproxy().path}")
+    yield from map(_check_server, SERVER_COMPONENTS.values())
+    yield _check_s3a()
+    yield _check_user()
+    yield _check_disk()
+    yield _check_shared_memory()
+    yield _check_loopback()
+    yield _check_limits()
+    if IS_WHEEL:
+        yield MachineCheck(name="pages", ok=True, description=f"{PROJECT / 'docs'}, which messages name docs/")
 
 
 def render(machine_checks: list[MachineCheck]) -> str:

@@ -38,23 +38,26 @@ def test_what_was_found_is_described_with_version_and_path(tmp_path: Path, monke
 
 def test_packages_other_than_the_locked_ones_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "is_environment_complete", lambda: False)
-    assert not the("packages").ok
-    assert "make setup" in the("packages").description
+    packages = the("packages")
+    assert not packages.ok
+    assert "make setup" in packages.description
 
 
 def test_a_postgresql_that_the_servers_user_cannot_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "unprivileged_user", lambda: "nobody")
     monkeypatch.setattr(doctor, "find_postgres", lambda: PostgresPrograms(bin_dir=tmp_path / "gone", version="17.2"))
-    assert not the("user").ok
-    assert "nobody, which cannot run PostgreSQL" in the("user").description
+    user = the("user")
+    assert not user.ok
+    assert "nobody, which cannot run PostgreSQL" in user.description
 
 
 @pytest.mark.parametrize("name", ["disk", "shared memory"])
 def test_too_little_space_is_reported_with_what_is_needed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 1024**2))
-    assert not the(name).ok
-    assert the(name).description.startswith("only 5 MiB free in ")
-    assert the(name).description.endswith("are needed")
+    space = the(name)
+    assert not space.ok
+    assert space.description.startswith("only 5 MiB free in ")
+    assert space.description.endswith("are needed")
 
 
 def test_a_limit_that_is_too_low_is_reported_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

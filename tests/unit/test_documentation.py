@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,15 @@ def test_every_command_names_a_scenario_and_variants_that_exist(page: str) -> No
     assert not unknown
 
 
+@cache
+def list_commands() -> dict[str, Any]:
+    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has them
+    return commands
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_and_option_that_a_page_names_exists(page: str) -> None:
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group has them
+    commands = list_commands()
     unknown = []
     for name, words in re.findall(
         r"stallbench (\w+)((?: (?:--?[\w-]+|'[^']*'|\"[^\"]*\"|[^\s`#|]+))*)", (ROOT / page).read_text()

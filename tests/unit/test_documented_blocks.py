@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -222,9 +223,15 @@ def check_sh(block: Block, folder: Path) -> None:
         assert found.returncode == 0, f"nothing reads {variable}"
 
 
+@cache
+def make_command_line() -> Any:
+    """Return the whole command line, which takes a fifth of a second to make."""
+    return typer.main.get_command(app)
+
+
 def check_stallbench(words: Sequence[str], written: set[str]) -> None:
     """Parse the command as the command line does; where it names a scenario, read this as the command does."""
-    command: Any = typer.main.get_command(app)
+    command = make_command_line()
     rest = list(words)
     while hasattr(command, "commands") and (rest or not command.invoke_without_command):
         assert rest[:1] and rest[0] in command.commands, f"there is no command {' '.join(rest[:1])}"

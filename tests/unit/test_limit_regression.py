@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,15 @@ from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
 from stallbench.run.record import HostRecord
 from stallbench.studies.baseline_collection import collect_baseline
 from stallbench.studies.limit.kind import KIND
-from stallbench.studies.limit.limit import find_limits, plan_limit
-from stallbench.studies.limit.record import LimitPlan, LimitRecord
+from stallbench.studies.limit.limit import Search, plan_limit
+from stallbench.studies.limit.record import LimitPlan, LimitRecord, begin_search
 from stallbench.studies.limit.slo import parse_slo
-from stallbench.verdicts.baseline.against import BaselineChoice, read_against
+from stallbench.verdicts.baseline.against import BaselineChoice, read_against, write_against
 from stallbench.verdicts.baseline.baseline_file import Baseline, parse_baseline, write_baseline
 from tests.unit.fake_runner import FakeRunner
 from tests.unit.made_up_baseline import make_made_up_run
-from tests.unit.made_up_limit import make_probe_run
-from tests.unit.made_up_run import make_record
+from tests.unit.made_up_limit import make_probe
+from tests.unit.made_up_run import PRIMARY, make_record
 
 pytestmark = pytest.mark.slow
 
@@ -58,19 +58,34 @@ class Known:
     baseline: Baseline
 
 
-class Search:
-    """Searches whose runs are made up: a rate is sustained up to a limit, which may differ from probe to probe."""
+class Searches:
+    """Searches whose runs are made up: a rate is sustained up to a limit, which may differ from probe to probe.
 
-    def __init__(self, runs: Path, known: dict[str, Known]) -> None:
+    Only the record and what the first run says of its conditions are written; that a search keeps its runs is tested in `test_limit_runs`.
+    """
+
+    def __init__(self, runs: Path) -> None:
         self._runs = runs
-        self._known = known
+        self._known: dict[str, Known] = {}
 
     def carry_out(self, plan: LimitPlan, *limits: float, version: str = "18.4") -> tuple[Path, LimitRecord]:
-        def is_sustained(rate: float, number: int) -> bool:
-            return rate <= limits[min(number, len(limits)) - 1]
-
-        runner = FakeRunner(make_probe_run(is_sustained, version), is_latest=False)
-        folder, _ = find_limits(plan, self._runs, lambda _: None, runner)
+        folder, record = begin_search(plan, self._runs)
+        if plan.against:
+            write_against(folder.path, plan.against)
+        search = Search(folder, record, FakeRunner(), lambda _: None, plan)
+        search.prepare()
+        while (run := search.next_run()) is not None:
+            name = f"run-{run.number}"
+            is_sustained = run.rate <= limits[min(run.number, len(limits)) - 1]
+            probe = replace(make_probe(run.horizon, run.rate, reason="" if is_sustained else "too slow"), run=name)
+            if len(search.record.probes_of(run.horizon)) == 0:
+                (folder.path / name).mkdir()
+                ran = make_record(
+                    scenario=search.scenario_of(run).model_dump(mode="json"), servers=[PRIMARY | {"version": version}]
+                )
+                (folder.path / name / "run.json").write_text(json.dumps(ran))
+            search.record = search.record.with_run(run.model_copy(update={"status": "completed", "folder": name, "probe": probe}))
+        folder.write(search.record.with_end("completed", ""))
         conclusion = KIND.conclude(folder.path)
         conclusion.write()
         record = conclusion.record
@@ -91,20 +106,15 @@ class Search:
 
 
 @pytest.fixture(scope="module")
-def known() -> dict[str, Known]:
-    return {}
-
-
-@pytest.fixture
-def search(tmp_path: Path, known: dict[str, Known]) -> Search:
-    return Search(tmp_path, known)
+def search(tmp_path_factory: pytest.TempPathFactory) -> Searches:
+    return Searches(tmp_path_factory.mktemp("searches"))
 
 
 def results_of(outcome: LimitRecord) -> list[tuple[str, str]]:
     return [(finding.subject, finding.result) for finding in outcome.regressions]
 
 
-def test_the_file_has_the_rate_that_was_sustained_and_can_be_read_again(search: Search) -> None:
+def test_the_file_has_the_rate_that_was_sustained_and_can_be_read_again(search: Searches) -> None:
     baseline = search.make_baseline(100)
     (known,) = baseline.variants.values()
     assert baseline.kind == "limit"
@@ -117,7 +127,7 @@ def test_the_file_has_the_rate_that_was_sustained_and_can_be_read_again(search: 
 @pytest.mark.parametrize(
     ("limit", "result", "exit_code"), [(100, "pass", EXIT_PASS), (140, "pass", EXIT_PASS), (60, "fail", EXIT_FAIL)]
 )
-def test_a_lower_rate_fails(search: Search, limit: float, result: str, exit_code: int) -> None:
+def test_a_lower_rate_fails(search: Searches, limit: float, result: str, exit_code: int) -> None:
     baseline = search.make_baseline(100)
     folder, outcome = search.carry_out(make_plan(baseline), limit)
     assert results_of(outcome) == [("control, horizon free: sustained_rate against the baseline", result)]
@@ -128,7 +138,7 @@ def test_a_lower_rate_fails(search: Search, limit: float, result: str, exit_code
 
 
 @pytest.mark.parametrize("limit", [78.0, 79.0, 80.0, 81.0, 82.0])
-def test_near_the_rate_that_is_allowed_the_width_of_the_interval_does_not_matter(search: Search, limit: float) -> None:
+def test_near_the_rate_that_is_allowed_the_width_of_the_interval_does_not_matter(search: Searches, limit: float) -> None:
     baseline = search.make_baseline(100)
     allowed = 0.8 * (baseline.variants["control, horizon free"].metrics["sustained_rate"].values[0] or 0)
     _, outcome = search.carry_out(make_plan(baseline, precision=0.5), limit)
@@ -137,7 +147,7 @@ def test_near_the_rate_that_is_allowed_the_width_of_the_interval_does_not_matter
 
 
 @pytest.mark.parametrize(("rate", "allowed"), [(102, 81.6), (107, 85.6), (11.4, 9.12)])
-def test_a_limit_at_exactly_the_rate_that_is_allowed_passes(search: Search, rate: float, allowed: float) -> None:
+def test_a_limit_at_exactly_the_rate_that_is_allowed_passes(search: Searches, rate: float, allowed: float) -> None:
     """20 % less than 102 is 81.6; as a computer subtracts them, the difference of the two is a little more than 20 %."""
     found = search.make_baseline(100)
     ((name, known),) = found.variants.items()
@@ -148,7 +158,7 @@ def test_a_limit_at_exactly_the_rate_that_is_allowed_passes(search: Search, rate
     assert [result for _, result in results_of(outcome)] == ["pass"]
 
 
-def test_the_first_rate_is_that_of_the_baseline_and_no_capacity_is_measured(search: Search) -> None:
+def test_the_first_rate_is_that_of_the_baseline_and_no_capacity_is_measured(search: Searches) -> None:
     baseline = search.make_baseline(100)
     _, outcome = search.carry_out(make_plan(baseline), 100)
     reference = baseline.variants["control, horizon free"].metrics["sustained_rate"].values[0]
@@ -156,13 +166,13 @@ def test_the_first_rate_is_that_of_the_baseline_and_no_capacity_is_measured(sear
     assert outcome.find_limits()[0].probes[0].rate == reference
 
 
-def test_a_tolerance_of_its_own_is_used(search: Search) -> None:
+def test_a_tolerance_of_its_own_is_used(search: Searches) -> None:
     baseline = search.make_baseline(100)
     _, outcome = search.carry_out(make_plan(baseline, "sustained_rate=60%"), 60)
     assert [result for _, result in results_of(outcome)] == ["pass"]
 
 
-def test_with_three_searches_a_lower_rate_fails_only_if_the_difference_is_significant(search: Search) -> None:
+def test_with_three_searches_a_lower_rate_fails_only_if_the_difference_is_significant(search: Searches) -> None:
     noisy = search.make_baseline(60, 100, 140)
     assert [result for _, result in results_of(search.carry_out(make_plan(noisy), 70)[1])] == ["pass"]
     steady = search.make_baseline(99, 100, 101)
@@ -170,7 +180,7 @@ def test_with_three_searches_a_lower_rate_fails_only_if_the_difference_is_signif
     assert [result for _, result in results_of(outcome)] == ["fail"]
 
 
-def test_runs_that_contradict_each_other_decide_nothing(search: Search) -> None:
+def test_runs_that_contradict_each_other_decide_nothing(search: Searches) -> None:
     baseline = search.make_baseline(100)
     _, wide = search.carry_out(make_plan(baseline, precision=1), 70, 70, 70, 200, 200)
     (finding,) = wide.regressions
@@ -179,7 +189,7 @@ def test_runs_that_contradict_each_other_decide_nothing(search: Search) -> None:
     assert wide.exit_code == EXIT_FAIL
 
 
-def test_a_horizon_that_the_baseline_does_not_have_is_info(search: Search) -> None:
+def test_a_horizon_that_the_baseline_does_not_have_is_info(search: Searches) -> None:
     baseline = search.make_baseline(100)
     _, outcome = search.carry_out(make_plan(baseline, horizon=None, start_rate=64), 100)
     assert results_of(outcome) == [
@@ -189,7 +199,7 @@ def test_a_horizon_that_the_baseline_does_not_have_is_info(search: Search) -> No
     assert outcome.exit_code == EXIT_PASS
 
 
-def test_another_major_version_is_unknown_and_another_minor_one_is_said(search: Search) -> None:
+def test_another_major_version_is_unknown_and_another_minor_one_is_said(search: Searches) -> None:
     baseline = search.make_baseline(100)
     _, other = search.carry_out(make_plan(baseline), 100, version="17.2")
     assert [result for _, result in results_of(other)] == ["unknown"]
@@ -208,7 +218,7 @@ def test_another_major_version_is_unknown_and_another_minor_one_is_said(search: 
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_starts(
-    search: Search, changes: dict[str, Any], expected: str
+    search: Searches, changes: dict[str, Any], expected: str
 ) -> None:
     baseline = search.make_baseline(100)
     with pytest.raises(BadInputError) as caught:
@@ -216,12 +226,12 @@ def test_what_cannot_be_compared_is_refused_before_anything_starts(
     assert expected in str(caught.value)
 
 
-def test_another_rate_of_the_scenario_does_not_matter(search: Search) -> None:
+def test_another_rate_of_the_scenario_does_not_matter(search: Searches) -> None:
     baseline = search.make_baseline(100, overrides=["producers.rate=10"])
     make_plan(baseline, overrides=["producers.rate=20"])
 
 
-def test_another_machine_is_refused_because_a_rate_is_no_ratio(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_machine_is_refused_because_a_rate_is_no_ratio(search: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
     baseline = search.make_baseline(100)
     host = HostRecord.model_validate(make_record()["host"] | {"cpus": 64})
     monkeypatch.setattr("stallbench.studies.limit.regression.read_host_facts", lambda: host)
@@ -229,7 +239,7 @@ def test_another_machine_is_refused_because_a_rate_is_no_ratio(search: Search, m
         make_plan(baseline)
 
 
-def test_a_baseline_of_runs_is_refused_and_so_is_a_mixture(search: Search, tmp_path: Path) -> None:
+def test_a_baseline_of_runs_is_refused_and_so_is_a_mixture(search: Searches, tmp_path: Path) -> None:
     run = tmp_path / "20290101T000000Z-longtx"
     make_made_up_run(run)
     of_runs = collect_baseline([str(run)], tmp_path)
@@ -250,7 +260,7 @@ def test_a_baseline_of_runs_is_refused_and_so_is_a_mixture(search: Search, tmp_p
     ],
 )
 def test_a_search_that_is_damaged_or_was_broken_off_is_no_baseline(
-    search: Search, tmp_path: Path, content: dict[str, Any], expected: str
+    search: Searches, tmp_path: Path, content: dict[str, Any], expected: str
 ) -> None:
     folder = shutil.copytree(search.know(100).folder, tmp_path / "damaged")
     path = folder / "study.json"
@@ -259,7 +269,7 @@ def test_a_search_that_is_damaged_or_was_broken_off_is_no_baseline(
         collect_baseline([folder.name], tmp_path)
 
 
-def test_a_search_without_an_upper_end_is_no_baseline(search: Search, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_without_an_upper_end_is_no_baseline(search: Searches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times: Sequence[float] = [0.0, *[0.0] * 8, *[1e6] * 100]
     clock = iter(times)
     monkeypatch.setattr("stallbench.studies.limit.limit.time.monotonic", lambda: next(clock))
