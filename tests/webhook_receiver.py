@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from typing import Any, ClassVar
 
+from tests.waiting import PATIENCE_S
+
 
 class Receiver:
     def __init__(self) -> None:
@@ -20,7 +22,7 @@ class Receiver:
         self.status = 204
         """Of every answer; of a redirection, to the receiver itself."""
 
-    def take(self, within_s: float = 30.0) -> dict[str, Any]:
+    def take(self, within_s: float = PATIENCE_S) -> dict[str, Any]:
         """Return the next document."""
         return self.documents.get(timeout=within_s)
 

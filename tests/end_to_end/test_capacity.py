@@ -32,7 +32,7 @@ def test_an_interrupt_while_it_is_measured_leaves_no_folder_and_no_run_to_be_tak
     running = bench.start("run", "longtx", *measured())
     bench.wait_for_phase("full")
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=120)
+    running.communicate(timeout=600)
     assert running.returncode == 130
     assert not scratch_folders(running.pid)
     assert not list(bench.runs.iterdir())

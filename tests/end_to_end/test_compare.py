@@ -86,7 +86,7 @@ def test_after_an_interrupt_the_completed_runs_are_compared(bench: Bench) -> Non
     bench.wait_for_phase("baseline")
     time.sleep(0.5)
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=240)
+    out, err = running.communicate(timeout=600)
     assert running.returncode == 130, out + err
     assert "Traceback" not in err
     path, content = comparison(bench)

@@ -137,7 +137,7 @@ def test_every_query_returns_data_of_a_run_that_is_watched(bench: Bench, engine:
             wait_for(lambda: any(said in note for note in bench.record()["notes"]), f"the note {said!r}", 120)
             assert run.poll() is None
         run.send_signal(signal.SIGKILL if engine == "mariadb" else signal.SIGINT)
-        out, _ = run.communicate(timeout=120)
+        out, _ = run.communicate(timeout=600)
         assert f"Prometheus observes the run until it ends: {prometheus.address}" in out
         assert_nothing_is_left(bench, run.pid, within_s=90)
         with pytest.raises(requests.ConnectionError):

@@ -56,7 +56,7 @@ def test_every_process_answers_prometheus_phases_reach_grafana_and_an_interrupte
             ask_every_process(bench)
         finally:
             run.send_signal(signal.SIGINT)
-            out, err = run.communicate(timeout=120)
+            out, err = run.communicate(timeout=600)
     assert run.returncode == 130, out + err
     assert "interrupted; the records are kept: stallbench report" in err
     assert "Traceback" not in err

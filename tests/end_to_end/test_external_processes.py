@@ -77,7 +77,7 @@ def test_external_processes_work_in_the_run_and_end_with_it_and_all_that_are_kil
     assert run.returncode == 1, out + err
     assert bench.record()["status"] == "completed"
     for process in external:
-        process.communicate(timeout=120)
+        process.communicate(timeout=600)
         assert process.returncode == 0
     findings = {finding["check"]: finding for finding in bench.verdict()["findings"]}
     said, _, named = findings["processes"]["reason"].partition(": ")

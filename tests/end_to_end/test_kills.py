@@ -128,7 +128,7 @@ def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_cl
     (scratch,) = own_tmp.glob(f"{SCRATCH_PREFIX}*")
 
     cleaning = bench.start("clean", environment={"TMPDIR": str(own_tmp)})
-    out, err = cleaning.communicate(timeout=120)
+    out, err = cleaning.communicate(timeout=600)
     assert cleaning.returncode == 0, out + err
     assert f"removed {scratch} and " in out
     assert f"{bench.folder().name}: marked as aborted" in out
@@ -136,7 +136,7 @@ def test_what_a_bench_and_its_reaper_leave_when_both_are_killed_is_removed_by_cl
     assert (bench.record()["status"], bench.record()["reason"]) == ("aborted", "the bench was killed")
     assert_nothing_is_left(bench, record["bench"]["pid"])
     again = bench.start("clean", environment={"TMPDIR": str(own_tmp)})
-    assert again.communicate(timeout=120)[0] == "nothing was left behind\n"
+    assert again.communicate(timeout=600)[0] == "nothing was left behind\n"
 
 
 @pytest.mark.long
@@ -147,7 +147,7 @@ def test_a_bench_that_is_terminated_during_a_pause_leaves_no_paused_worker(bench
     workers = [psutil.Process(process["pid"]) for process in record["processes"] if process["role"] == "worker"]
     wait_for(lambda: {worker.status() for worker in workers} == {psutil.STATUS_STOPPED}, "the beginning of the pause")
     running.terminate()
-    running.communicate(timeout=120)
+    running.communicate(timeout=600)
     assert running.returncode == 130
     assert_nothing_is_left(bench, record["bench"]["pid"])
     assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
@@ -159,7 +159,7 @@ def test_an_interrupted_run_is_taken_down_and_kept(bench: Bench, signum: signal.
     running = bench.start("run", "longtx", *short("phases.baseline.duration=1h"))
     record = bench.wait_for_phase("baseline")
     running.send_signal(signum)
-    _, err = running.communicate(timeout=120)
+    _, err = running.communicate(timeout=600)
     assert running.returncode == 130
     assert "interrupted; the records are kept: stallbench report" in err
     assert "Traceback" not in err
@@ -172,7 +172,7 @@ def test_a_server_that_dies_ends_the_run_as_not_carried_out(bench: Bench) -> Non
     record = bench.wait_for_phase("baseline")
     primary = next(process for process in record["processes"] if process["role"] == "server")
     os.kill(primary["pid"], signal.SIGKILL)
-    _, err = running.communicate(timeout=120)
+    _, err = running.communicate(timeout=600)
     assert running.returncode == 3
     assert "server primary was ended by SIGKILL" in err
     assert "Traceback" not in err

@@ -84,7 +84,7 @@ def test_an_application_whose_workers_all_exit_did_not_survive(bench: Bench, tmp
     for process in record["processes"]:
         if process["role"] == "worker":
             os.kill(process["pid"], signal.SIGKILL)
-    printed, told = running.communicate(timeout=120)
+    printed, told = running.communicate(timeout=600)
     assert running.returncode == 1, printed + told
     assert "the run ends early: every worker has exited: worker-1, worker-2" in printed
     assert "no worker was left, so it needs help." in printed
@@ -118,7 +118,7 @@ def test_what_the_processes_of_a_library_have_started_ends_with_them(bench: Benc
     assert set(workers) <= {process.pid for process in find_marked(token)}
     for pid in [record["bench"]["pid"]] if killed == "the bench" else workers:
         os.kill(pid, signal.SIGKILL)
-    running.communicate(timeout=120)
+    running.communicate(timeout=600)
     assert running.returncode == (-signal.SIGKILL if killed == "the bench" else 3)
     wait_for(lambda: not find_marked(token), lambda: f"the end of {find_marked(token)}", 60)
     assert_nothing_is_left(bench, record["bench"]["pid"])
@@ -129,7 +129,7 @@ def test_what_a_library_has_started_to_create_its_tables_ends_with_the_bench(ben
     running = bench.start("run", "longtx", *short(*LOAD, f"queue.kind=library:{shop}"))
     wait_for(lambda: len(find_processes(shop)) == 2, "the adapter and its child", 60)
     running.kill()
-    running.communicate(timeout=120)
+    running.communicate(timeout=600)
     wait_for(lambda: not find_processes(shop), lambda: f"the end of {find_processes(shop)}", 30)
     assert_nothing_is_left(bench, running.pid)
 

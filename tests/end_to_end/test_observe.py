@@ -29,6 +29,7 @@ from stallbench.verdicts import RunTables
 from stallbench.waiting import wait_until
 from tests.end_to_end.conftest import Bench, RunHere
 from tests.integration.engines import PrivateServers
+from tests.integration.observed import OBSERVE_UNRESTRAINED
 from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.end_to_end
@@ -64,7 +65,7 @@ def address_of(endpoint: Endpoint) -> str:
 
 def start(*arguments: str, password: str = "", **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", "from stallbench.cli import main; main()", "observe", *arguments],
+        [sys.executable, *OBSERVE_UNRESTRAINED, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -238,7 +239,7 @@ def test_a_server_that_goes_away_before_the_end_does_not_pass(
         next(line for line in process.stdout if "add --all" in line)
         control.process.kill()
     finally:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
     assert process.returncode == 1, out + err
     assert "Unknown: the server could not be read at the end" in out
     assert "Traceback" not in out + err

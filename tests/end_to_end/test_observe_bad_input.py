@@ -105,7 +105,7 @@ def test_a_server_that_goes_away_leaves_no_profile(servers: PrivateServers, tmp_
     assert process.stdout is not None
     next(line for line in process.stdout if "add --all" in line)
     control.process.kill()
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 3, out + err
     assert "no profile was written" in err
     assert "Traceback" not in out + err

@@ -16,6 +16,15 @@ from stallbench.observe.postgres.observer import make_postgres_observer
 from stallbench.observe.postgres.queues import QueuesDiagnostic
 from stallbench.records.endpoint import Endpoint
 
+OBSERVE_UNRESTRAINED = (
+    "-P",
+    "-c",
+    "from stallbench import cli; from stallbench.observe import observer; observer.GREATEST_SHARE = 1.0; cli.main()",
+    "observe",
+)
+"""The arguments of Python for `stallbench observe` that reads as often as it is told to, whatever share of a processor that takes: else a busy machine
+has a reading a minute."""
+
 
 @contextmanager
 def observer_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -10,15 +11,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import anyio
 import pytest
-from mcp import Client, StdioServerParameters
 
 from stallbench.engines.postgres import connect
 from stallbench.observe.document import ReadingDocument
-from stallbench.observe.mcp_server import TOOLS
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from tests.integration.conftest import Connection, TestDatabase
+from tests.integration.observed import OBSERVE_UNRESTRAINED
+from tests.waiting import PATIENCE_S
 from tests.webhook_receiver import webhook_receiver
 
 pytestmark = pytest.mark.integration
@@ -28,7 +28,7 @@ OpenConnection = Callable[..., Connection]
 
 def command_of(endpoint: Endpoint, *arguments: str) -> list[str]:
     address = f"postgresql://{endpoint.user}@{endpoint.host}:{endpoint.port}/{endpoint.database}"
-    return ["-P", "-m", "stallbench.cli", "observe", "--dsn", address, *arguments]
+    return [*OBSERVE_UNRESTRAINED, "--dsn", address, *arguments]
 
 
 def block(database: TestDatabase, open_connection: OpenConnection) -> Connection:
@@ -44,6 +44,11 @@ def block(database: TestDatabase, open_connection: OpenConnection) -> Connection
 
 
 def test_a_program_asks_by_the_protocol(database: TestDatabase, open_connection: OpenConnection) -> None:
+    # Two seconds of a processor, which each test process would need when it collects the tests.
+    from mcp import Client, StdioServerParameters
+
+    from stallbench.observe.mcp_server import TOOLS
+
     pid = block(database, open_connection).info.backend_pid
     server = StdioServerParameters(
         command=sys.executable,
@@ -65,7 +70,7 @@ def test_a_program_asks_by_the_protocol(database: TestDatabase, open_connection:
                 assert "a-secret" not in (text := result.model_dump_json())
                 assert "\x1b" not in json.dumps(json.loads(text), ensure_ascii=False)
 
-    anyio.run(ask)
+    asyncio.run(ask())
     for name in ("find_problems", "find_blockers"):
         (blocking,) = [one for one in answers[name].findings if "blocking" in (one.subject, *one.also_found_by)]
         assert blocking.about == str(pid)
@@ -92,7 +97,7 @@ def test_it_ends_by_a_signal_while_the_program_still_listens(database: TestDatab
     assert json.loads(process.stdout.readline())["result"]["serverInfo"]["name"] == "stallbench"
     process.send_signal(signal.SIGTERM)
     try:
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
     finally:
@@ -126,7 +131,7 @@ def test_a_webhook_is_told_when_a_finding_begins_and_ends(database: TestDatabase
             ended = take("ended")
         finally:
             process.send_signal(signal.SIGINT)
-            _, complaints = process.communicate(timeout=30)
+            _, complaints = process.communicate(timeout=PATIENCE_S)
     assert began["finding"]["about"] == ended["finding"]["about"] == str(holder.info.backend_pid)
     assert f"SELECT pg_terminate_backend({holder.info.backend_pid});" in [way["statement"] for way in began["finding"]["ways"]]
     assert "a-secret" not in json.dumps([began, ended])

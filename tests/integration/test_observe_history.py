@@ -14,12 +14,13 @@ import pytest
 from stallbench.engines.postgres import connect
 from stallbench.records.endpoint import PASSWORD_VARIABLE
 from tests.integration.conftest import TestDatabase
+from tests.integration.observed import OBSERVE_UNRESTRAINED
 from tests.integration.test_observe_json import OpenConnection
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
 
-OBSERVE = (sys.executable, "-P", "-m", "stallbench.cli", "observe")
+OBSERVE = (sys.executable, *OBSERVE_UNRESTRAINED)
 SECRET = "a very secret value"
 
 

@@ -113,7 +113,7 @@ def test_observe_records_no_value_of_a_deadlock(
         recorded = wait_for(lambda: recorded_in(samples), "the recorded deadlock", 60)
     finally:
         process.terminate()
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
     assert_has_no_value(recorded[-1])
     kept = "".join(path.read_text(errors="replace") for path in samples.parents[1].rglob("*") if path.is_file())
     assert not [value for value in (SECRET, *map(str, KEYS)) if value in kept + out + err]

@@ -82,7 +82,7 @@ def test_what_others_create_during_a_run_survives_its_end_and_the_run_says_so(
     bench.wait_for_phase("steady")
     with connect(joined.cluster.server("primary").direct, "owner") as owner:
         create_as_others_do(owner)
-        out, err = run.communicate(timeout=300)
+        out, err = run.communicate(timeout=600)
         try:
             assert run.returncode == EXIT_NOT_CARRIED_OUT, out + err
             assert bench.verdict()["verdict"] == "pass"
