@@ -88,7 +88,7 @@ def test_a_runs_folder_that_is_a_file(run_here: RunHere, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
-@pytest.mark.parametrize("read_only", [True, False], ids=["read-only", "full"])
+@pytest.mark.parametrize("read_only", [pytest.param(True, marks=pytest.mark.long), False], ids=["read-only", "full"])
 def test_a_disk_that_takes_no_records(bench: Bench, read_only: bool) -> None:
     bench.runs.mkdir()
     mounted = subprocess.run(

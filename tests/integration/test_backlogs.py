@@ -21,6 +21,8 @@ pytestmark = pytest.mark.integration
 
 SQL: tuple[Engine, ...] = ("postgres", "mariadb", "mysql", "sqlite")
 SEVERAL_CALLS = 10_003
+TRIED = (("laravel", "mariadb"), ("laravel", "sqlite"))
+"""By `make test`: of the engines that a queue shares with others, the first, and each driver once."""
 OPTIONS: dict[str, list[dict[str, object]]] = {
     "postgrestue": [{}, {"fifo_share": 0.2, "scheduled_share": 0.2, "schedule": 600, "blocked_share": 0.2}]
 }
@@ -34,9 +36,9 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
             engine,
             options,
             id=f"{kind}-{engine}{'-waiting' if options else ''}",
-            marks=pytest.mark.long
-            if engine == "mysql" and "mariadb" in queue.engines
-            else (),  # the same driver, and the same SQL
+            marks=()
+            if (kind, engine) in TRIED or engine == next(each for each in SQL if each in queue.engines)
+            else pytest.mark.long,
         )
         for kind, queue in find_queues().items()
         for engine in SQL

@@ -25,6 +25,10 @@ ENGINES = pytest.mark.parametrize(
 SETTINGS = {"settings": "{ max_connections = 25 }", "work": "20ms"}
 RUNS = [{"engine": "postgres", "queue": "skip_locked", **SETTINGS}, {"engine": "mariadb", "queue": "laravel", **SETTINGS}]
 SHARED = pytest.mark.parametrize("run_of_module", RUNS, ids=["postgres", "mariadb"], indirect=True)
+SHARED_LONG_ON_MARIADB = pytest.mark.parametrize(
+    "run_of_module", [RUNS[0], pytest.param(RUNS[1], marks=pytest.mark.long)], ids=["postgres", "mariadb"], indirect=True
+)
+"""On MariaDB only by `make test-long`: there `make test` sees that clients are refused, and that those of other databases are left alone."""
 SHARED_POSTGRES = pytest.mark.parametrize("run_of_module", RUNS[:1], ids=["postgres"], indirect=True)
 ENDED = {"57P01", "AdminShutdown", "OperationalError", "2006", "2013", "1927", "1317"}
 """What a client sees: PostgreSQL's admin_shutdown or a lost connection, MariaDB's lost connections, or that its query was killed."""
@@ -104,7 +108,7 @@ def test_leaked_connections_may_be_ended_by_a_timeout(tmp_path: Path, engine: st
         assert record.evidence["ended"] > 0
 
 
-@SHARED
+@SHARED_LONG_ON_MARIADB
 def test_connections_are_ended_at_a_rate_and_clients_reconnect(run: FaultyRun) -> None:
     run.wait_until_jobs_complete(5)
     began_ns = time.time_ns()
@@ -153,7 +157,7 @@ def test_a_limited_number_of_idle_connections_leaves_connections_for_clients(run
     assert run.end_faults().active_to_end is True
 
 
-@SHARED
+@SHARED_LONG_ON_MARIADB
 def test_idle_connections_leave_as_many_free_as_wanted(run: FaultyRun) -> None:
     engine = run.scenario.database.engine
     with ExitStack() as stack:
@@ -171,7 +175,7 @@ def test_idle_connections_leave_as_many_free_as_wanted(run: FaultyRun) -> None:
         assert run.end_faults().active_to_end is True
 
 
-@SHARED
+@SHARED_LONG_ON_MARIADB
 def test_a_connection_limit_of_the_other_role_lets_clients_reconnect(run: FaultyRun) -> None:
     engine = run.scenario.database.engine
     run.wait_until_jobs_complete(5)

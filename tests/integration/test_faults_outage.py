@@ -44,7 +44,7 @@ def is_over(run: FaultyRun) -> bool:
     ("kind", "engine"),
     [
         ("crash", "postgres"),
-        ("crash", "mariadb"),
+        pytest.param("crash", "mariadb", marks=pytest.mark.long),  # test_crashes.py: with its jobs
         pytest.param("crash", "redis", marks=pytest.mark.long),
         ("restart", "postgres"),
         pytest.param("restart", "mariadb", marks=pytest.mark.long),

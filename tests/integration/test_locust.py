@@ -39,6 +39,8 @@ QUEUE_OF: dict[Engine, str] = {
     "redis": "laravel_redis",
     "beanstalkd": "beanstalkd",
 }
+TRIED = ("postgres", "redis")
+"""By `make test`: one with SQL, whose calls wait for a lock, and one without."""
 SQLITE_LOCK_S = 1.0
 """Its own patience is 5 s, which must also do for a machine that stands still meanwhile."""
 TRIES = 5
@@ -133,7 +135,9 @@ LOCKS: dict[Engine, str] = {
 }
 
 
-@pytest.mark.parametrize("engine", QUEUE_OF)
+@pytest.mark.parametrize(
+    "engine", [pytest.param(engine, marks=() if engine in TRIED else pytest.mark.long) for engine in QUEUE_OF]
+)
 def test_each_job_is_in_the_queue_and_in_the_job_log_and_slow_calls_of_users_overlap(
     empty_on: EmptyOn, start: Start, engine: Engine, tmp_path: Path
 ) -> None:

@@ -42,7 +42,7 @@ def test_every_kind_has_a_summary_a_source_and_described_options() -> None:
         assert all(field.description for field in kind.options_type.model_fields.values())
 
 
-@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+@pytest.mark.parametrize("engine", ["postgres", pytest.param("mariadb", marks=pytest.mark.long)])
 def test_the_watchdog_ends_an_old_transaction_and_nothing_else(tmp_path: Path, engine: str) -> None:
     queue = "skip_locked" if engine == "postgres" else "laravel"
     with faulty_run(tmp_path, workers=1, engine=engine, queue=queue) as run:

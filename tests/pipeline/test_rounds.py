@@ -83,7 +83,7 @@ def test_workers_that_choose_at_random_reach_the_article_s_expected_round(spark:
 
 
 @pytest.mark.parametrize("partitions", [*(pytest.param(few, marks=pytest.mark.long) for few in (1, 2)), 7])
-@pytest.mark.parametrize("window", [3, 30, 1200])
+@pytest.mark.parametrize("window", [3, pytest.param(30, marks=pytest.mark.long), 1200])
 def test_rounds_are_the_same_however_the_jobs_are_divided(spark: SparkSession, window: int, partitions: int) -> None:
     """A window may be larger than a chunk, and a job may stay in it for longer than a chunk lasts."""
     picks = choose(4000, window)

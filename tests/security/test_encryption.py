@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from stallbench.errors import EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.servers.join import open_adapter
 from tests.certificates import make_certificates
-from tests.end_to_end.conftest import Bench, bench
+from tests.end_to_end.conftest import Bench, RunHere, bench
 from tests.integration.engines import FAST, PrivateServers, private_servers
 from tests.integration.relay import relay_before
 from tests.waiting import wait_for
@@ -122,7 +122,23 @@ def password_of(endpoint: Endpoint) -> dict[str, str]:
     return {PASSWORD_VARIABLE: endpoint.password.get_secret_value()}
 
 
+Refused = Callable[[Path, Endpoint, str], "subprocess.CompletedProcess[str]"]
+"""What the fixture `refused` is."""
+
+
+@pytest.fixture
+def refused(run_here: RunHere, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Refused:
+    """Runs a scenario on a server to which the bench does not get: it is refused before the run begins, which needs no process of its own."""
+
+    def run(scenario: Path, endpoint: Endpoint, query: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setenv(PASSWORD_VARIABLE, endpoint.password.get_secret_value())
+        return run_here("run", scenario, *options(endpoint, query), "--runs", tmp_path / "runs")
+
+    return run
+
+
 @pytest.mark.end_to_end
+@pytest.mark.long  # as each sort of process below, which finds its address in the same way
 @pytest.mark.parametrize("how", ["address", "environment"])
 def test_a_run_through_toxiproxy_is_encrypted_and_checks_the_name_of_the_server(
     bench: Bench, postgres: Endpoint, files: Mapping[str, str], tmp_path: Path, how: str
@@ -135,12 +151,13 @@ def test_a_run_through_toxiproxy_is_encrypted_and_checks_the_name_of_the_server(
     bench.wait_for_phase("steady")
     with connect(postgres, "fixture") as admin:
         assert admin.execute(IS_ENCRYPTED).fetchall() == [(True,)]
-    out, err = run.communicate(timeout=300)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 0, out + err
     assert bench.verdict()["verdict"] == "pass"
 
 
 @pytest.mark.end_to_end
+@pytest.mark.long  # whoever stands between is refused: with the same driver, without a run
 def test_a_run_on_mariadb_is_encrypted_through_toxiproxy(
     bench: Bench, mariadb: Endpoint, files: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -155,24 +172,36 @@ def test_a_run_on_mariadb_is_encrypted_through_toxiproxy(
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize(("certificate", "said"), [("ca", "server certificate for "), ("other_ca", "certificate verify failed")])
+@pytest.mark.parametrize("how", ["address", "environment"])
 def test_a_certificate_for_another_name_or_of_another_authority_ends_the_run(
-    bench: Bench, stranger: Endpoint, files: Mapping[str, str], tmp_path: Path, certificate: str, said: str
+    refused: Refused,
+    stranger: Endpoint,
+    files: Mapping[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+    certificate: str,
+    said: str,
 ) -> None:
     scenario = tmp_path / "plain.toml"
     scenario.write_text(SCENARIO.format(engine="postgres", queue="que"))
-    query = f"sslmode=verify-full&sslrootcert={files[certificate]}"
-    run = bench.run("run", str(scenario), *options(stranger, query), environment=password_of(stranger))
+    query = ""
+    if how == "address":
+        query = f"sslmode=verify-full&sslrootcert={files[certificate]}"
+    else:
+        monkeypatch.setenv("PGSSLMODE", "verify-full")
+        monkeypatch.setenv("PGSSLROOTCERT", files[certificate])
+    run = refused(scenario, stranger, query)
     assert run.returncode == EXIT_NOT_CARRIED_OUT
     assert "refuses the connection: " in run.stderr and said in run.stderr
     assert "Traceback" not in run.stderr
 
 
-def test_a_library_that_cannot_be_given_the_parameters_is_refused(bench: Bench, postgres: Endpoint, tmp_path: Path) -> None:
+def test_a_library_that_cannot_be_given_the_parameters_is_refused(refused: Refused, postgres: Endpoint, tmp_path: Path) -> None:
     scenario = tmp_path / "plain.toml"
     scenario.write_text(SCENARIO.format(engine="postgres", queue="library:river"))
-    run = bench.run("run", str(scenario), *options(postgres, "sslmode=require"), environment=password_of(postgres))
+    run = refused(scenario, postgres, "sslmode=require")
     assert run.returncode == EXIT_BAD_INPUT
     assert "library:river connects by a driver of its own" in run.stderr
 
@@ -274,7 +303,7 @@ def test_each_sort_of_process_is_encrypted_also_one_that_joins(
         )
         while run.poll() is None:
             seen.update(admin.execute(SESSIONS).fetchall())
-            time.sleep(0.02)
+            time.sleep(0.05)
         out, err = run.communicate(timeout=60)
         assert joined.wait(60) == 0, (tmp_path / "joined.log").read_text()
     assert "Traceback" not in err
@@ -307,7 +336,7 @@ def test_a_process_that_is_told_later_that_there_is_no_encryption_says_nothing_i
             said = (tmp_path / "joined.log").read_text()
             assert "server does not support SSL, but SSL was required" in said
             assert "Traceback" not in said
-        out, err = run.communicate(timeout=300)
+        out, err = run.communicate(timeout=600)
         assert run.returncode == EXIT_NOT_CARRIED_OUT, out + err
         assert "Traceback" not in err
         assert relay.heard == []
@@ -315,13 +344,12 @@ def test_a_process_that_is_told_later_that_there_is_no_encryption_says_nothing_i
         adapter.empty_database()
 
 
-@pytest.mark.end_to_end
 @pytest.mark.parametrize(
     ("mode", "said"),
     [("verify-full", "server does not support SSL, but SSL was required"), ("prefer", "no encryption")],
 )
 def test_somebody_between_who_says_that_there_is_no_encryption_ends_the_run(
-    bench: Bench, postgres: Endpoint, files: Mapping[str, str], tmp_path: Path, mode: str, said: str
+    refused: Refused, postgres: Endpoint, files: Mapping[str, str], tmp_path: Path, mode: str, said: str
 ) -> None:
     """With ``prefer`` the client goes on in clear text, as libpq says: only a server that refuses that then protects the user."""
     scenario = tmp_path / "plain.toml"
@@ -330,7 +358,7 @@ def test_somebody_between_who_says_that_there_is_no_encryption_ends_the_run(
         relay.refuse_encryption()
         between = postgres.model_copy(update={"port": relay.endpoint.port})
         query = f"sslmode={mode}" + (f"&sslrootcert={files['ca']}" if mode == "verify-full" else "")
-        run = bench.run("run", str(scenario), *options(between, query), environment=password_of(postgres))
+        run = refused(scenario, between, query)
         heard = b"".join(relay.heard)
     assert run.returncode == EXIT_NOT_CARRIED_OUT
     assert said in run.stderr

@@ -248,7 +248,9 @@ def test_the_confidence_interval_agrees_with_published_methods() -> None:
     assert find_unpaired_difference([12.0], reference, seed=1).p == pytest.approx(student.pvalue)
 
 
-@pytest.mark.parametrize(("reference", "judged"), [(3, 1), (5, 1), (3, 3), (5, 5)])
+@pytest.mark.parametrize(
+    ("reference", "judged"), [(3, 1), (3, 3), *(pytest.param(5, judged, marks=pytest.mark.long) for judged in (1, 5))]
+)
 def test_equal_queues_are_called_different_no_more_often_than_stated(reference: int, judged: int) -> None:
     """The table in docs/ci.md has more pairs of each kind."""
     chance = random.Random(10 * reference + judged)

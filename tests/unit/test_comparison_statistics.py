@@ -70,7 +70,7 @@ def test_the_interval_is_at_least_as_wide_as_the_bootstrap_gives() -> None:
     assert lopsided.high >= 8
 
 
-@pytest.mark.parametrize("rounds", [3, 5, 10])
+@pytest.mark.parametrize("rounds", [3, *(pytest.param(more, marks=pytest.mark.long) for more in (5, 10))])
 def test_equal_variants_differ_significantly_no_more_often_than_stated(rounds: int) -> None:
     """The bootstrap alone would do so in a quarter of the cases after three rounds."""
     chance = random.Random(rounds)
