@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from psycopg.errors import Diagnostic
 from stallbench.engines.collectors.horizon import Holder, read_horizon
 from stallbench.engines.postgres import connect
 from stallbench.processes.process import Process
+from stallbench.processes.role_command import role_command
 from stallbench.processes.supervisor import Supervisor
 from stallbench.servers.cluster import Cluster, Server
 from tests.waiting import PATIENCE_S, wait_for
@@ -91,7 +91,7 @@ class HeldDatabase:
     def run(self, document: dict[str, object]) -> Process:
         """Start ``python -m longrunners``."""
         name = str(document["name"])
-        argv = [sys.executable, "-m", "longrunners"]
+        argv = role_command("longrunners")
         log = self.logs / f"{name}.log"
         process = self.processes.start(name, "longrunner", argv, document=document, log=log, ready=True)
         self._started.append(process)

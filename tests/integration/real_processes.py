@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.processes.process import Process
+from stallbench.processes.role_command import role_command
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, EventRecord
@@ -64,7 +64,7 @@ def start_recording(
     process = processes.start(
         name,
         role,
-        [sys.executable, "-m", f"{role}s"],
+        role_command(f"{role}s"),
         document={"name": name, "endpoint": endpoint.with_password(), "queue": queue, "events": str(events), **document},
         log=folder / f"{name}.log",
         ready=True,

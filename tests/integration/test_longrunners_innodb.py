@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,6 +16,7 @@ from stallbench.engines import driver_of
 from stallbench.engines.collectors.innodb_purge import read_history_list_length
 from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.processes.process import Process
+from stallbench.processes.role_command import role_command
 from stallbench.records.endpoint import Endpoint
 from tests import waiting
 from tests.integration.conftest import EmptyOn
@@ -49,7 +49,7 @@ class Held:
 
     def run(self, document: dict[str, object]) -> Process:
         name = str(document["name"])
-        argv = [sys.executable, "-m", "longrunners"]
+        argv = role_command("longrunners")
         return self.servers.processes.start(
             name, "longrunner", argv, document=document, log=self.logs / f"{name}.log", ready=True
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from stallbench.engines.postgres import connect
+from stallbench.processes.role_command import role_command
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
@@ -38,7 +38,7 @@ def test_a_full_notification_queue_refuses_every_enqueue_that_notifies(tmp_path:
         longrunner = run.processes.start(
             "listening_transaction-1",
             "longrunner",
-            [sys.executable, "-m", "longrunners"],
+            role_command("longrunners"),
             document={
                 "name": "listening_transaction-1",
                 "kind": "listening_transaction",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from stallbench.engines.collectors.sqlite_wal import SQLiteWalCollector
 from stallbench.injection.longrunner_verification import find_on_sqlite
 from stallbench.injection.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.processes.process import Process
+from stallbench.processes.role_command import role_command
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob
 from stallbench.queues.laravel import Laravel
@@ -59,7 +59,7 @@ def processes() -> Iterator[Supervisor]:
 
 def start_reader(processes: Supervisor, endpoint: Endpoint, logs: Path, **options: object) -> Process:
     document = {"name": "reader-1", "kind": "snapshot_reader", "endpoint": endpoint.with_password(), "options": options}
-    argv = [sys.executable, "-m", "longrunners"]
+    argv = role_command("longrunners")
     reader = processes.start("reader-1", "longrunner", argv, document=document, log=logs / "reader-1.log", ready=True)
     reader.wait_ready(PATIENCE_S)
     return reader
