@@ -7,10 +7,13 @@ often as the pace of an observation allows; in between, the answer is the last r
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
+from types import FrameType
+from typing import NoReturn
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -125,14 +128,19 @@ class Readings:
 def serve(options: ObserveOptions) -> None:
     """Answer until standard input ends, or Ctrl-C. Raises `NotCarriedOutError` if the server cannot be read at first; later, `gone` in an answer says why."""
     session = ObservationSession(options)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, _end)
     try:
         make_server(Readings(session).take).run("stdio")
-    except KeyboardInterrupt:
-        # A thread of the library waits for the next line of standard input, and would keep the process until that ends.
-        session.observer.close()
-        os._exit(EXIT_PASS)
     finally:
         session.observer.close()
+
+
+def _end(signum: int, frame: FrameType | None) -> NoReturn:
+    """End at once. A thread of the library waits for the next line of standard input, and would keep the process until that ends; an exception would
+    be raised wherever the library's loop is just then, which prints what it could not finish.
+    """
+    os._exit(EXIT_PASS)
 
 
 def make_server(take_reading: Callable[[], Observation]) -> MCPServer[None]:
