@@ -24,7 +24,9 @@ _PRIORITIES = 1000
 class BatchClaimOptions(QueueOptions):
     """Options of the claim, and of the scheduler."""
 
-    batch: int = Field(default=1, ge=1, le=1000, description="jobs that one claim locks; the worker executes them one by one")
+    batch: Annotated[int, OptionRole.BATCH] = Field(
+        default=1, ge=1, le=1000, description="jobs that one claim locks; the worker executes them one by one"
+    )
     lock: Literal["wait", "skip_locked", "by_id"] = Field(
         default="wait",
         description="how the claim locks its jobs: in the order of their priority, waiting for each; in this order, leaving out locked ones; "

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from psycopg import errors
 from pydantic import Field
 
 from stallbench.queues.postgres_queue import PostgresQueue, read_backlog, read_int, read_row
-from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, Promise, QueueOptions, RefusedError
+from stallbench.queues.queue import Backlog, Claim, ClaimExpiredError, NewJob, OptionRole, Promise, QueueOptions, RefusedError
 from stallbench.queues.statements import read_statements
 
 _TURN_S = 1.0
@@ -28,7 +28,7 @@ _TURN_S = 1.0
 class InsertOnlyLogOptions(QueueOptions):
     """Options of the log."""
 
-    jobs_a_range: int = Field(
+    jobs_a_range: Annotated[int, OptionRole.BATCH] = Field(
         default=1, ge=1, le=10_000, alias="range", description="jobs that a consumer takes at once, at most"
     )
     jobs_a_partition: int = Field(default=10_000, ge=100, alias="partition", description="jobs in each partition")

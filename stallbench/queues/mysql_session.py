@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pymysql
+from pymysql.constants import SERVER_STATUS
 from pymysql.cursors import SSCursor
 
 from stallbench.engines.error_kinds import DEADLOCK_CODES, LOCK_TIMEOUT_CODES, MYSQL_SESSION_ENDED_CODES
@@ -53,6 +54,11 @@ class MySQLSession(SqlSession):
             f"{row['table']}: {row['type']} by {row['key'] or 'no index'}, {row['rows']} rows {row['extra'] or ''}".strip()
             for row in tables
         )
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """As the latest answer says."""
+        return bool(self.connection.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
 
     def is_conflict(self, error: Exception) -> bool:
         """Whether the server broke a deadlock, or waited too long for a lock."""

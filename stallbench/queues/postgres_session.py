@@ -195,9 +195,14 @@ class PostgresSession(SqlSession):
         """As psycopg says."""
         return self.connection.closed
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """As libpq says."""
+        return self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+
     def rollback(self) -> None:
         """Roll back, if a transaction is open: outside one the server only warns, which costs a round trip."""
-        if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        if self.is_in_transaction:
             self.run("ROLLBACK")
 
 

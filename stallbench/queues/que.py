@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -23,6 +23,7 @@ from stallbench.queues.queue import (
     Claim,
     LostRaceError,
     NewJob,
+    OptionRole,
     Promise,
     QueueOptions,
 )
@@ -54,7 +55,9 @@ class QueOptions(QueueOptions):
         alias="start_over",
         description="with claim_after_last: seconds after which a walk starts at the first job again, so that retried jobs are found",
     )
-    batch: int = Field(default=1, ge=1, le=1000, description="jobs to lock in one walk; the worker then takes them one by one")
+    batch: Annotated[int, OptionRole.BATCH] = Field(
+        default=1, ge=1, le=1000, description="jobs to lock in one walk; the worker then takes them one by one"
+    )
 
 
 class Que(PostgresQueue[QueOptions]):

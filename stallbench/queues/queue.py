@@ -31,13 +31,19 @@ class OptionRole(StrEnum):
     """Attempts after which a job is not offered again; 0: no limit."""
     EXPIRY = "expiry"
     """Seconds after which a claim expires."""
+    BATCH = "batch"
+    """Number of jobs, at most, that a worker takes from the server at once and returns one by one; 1: one."""
     WINDOW = "window"
     """Number of available jobs that a worker chooses from, at most `LARGEST_WINDOW`; 1: it takes the first."""
 
 
 DEFAULT_QUEUE = "default"
 LARGEST_WINDOW = 100_000  # Spark can remember so many picks for each job, to find in which round it is claimed
-_WITHOUT_EFFECT = {OptionRole.ATTEMPT_LIMIT: 0, OptionRole.WINDOW: 1}  # values with which an option has no effect
+_WITHOUT_EFFECT = {
+    OptionRole.ATTEMPT_LIMIT: 0,
+    OptionRole.BATCH: 1,
+    OptionRole.WINDOW: 1,
+}  # values with which an option has no effect
 
 
 class QueueOptions(BaseModel):

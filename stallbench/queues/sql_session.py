@@ -79,6 +79,11 @@ class SqlSession(ABC):
     def is_connection_lost(self, error: Exception) -> bool:
         """Whether the connection cannot be used after the error."""
 
+    @property
+    @abstractmethod
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction is open, as far as the library knows without asking the server."""
+
     def begin(self) -> None:
         """Begin a transaction."""
         self.run(self.begin_statement)

@@ -48,6 +48,11 @@ class SQLiteSession(SqlSession):
         if self.connection.in_transaction:
             self.run("ROLLBACK")
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """As the library says."""
+        return bool(self.connection.in_transaction)
+
     def is_conflict(self, error: Exception) -> bool:
         """Another writer was first."""
         return str(getattr(error, "sqlite_errorname", "")).startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))

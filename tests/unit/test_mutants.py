@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tools.mutants import results
+from tools.mutants import results, trials
 from tools.mutants.child import NoAnswerError, call_in_child
 from tools.mutants.crash_trials import choose_survivors
 from tools.mutants.equivalence import read_equivalent
-from tools.mutants.page import describe_rate, judge_rows
+from tools.mutants.page import describe_rate, describe_seeded, judge_rows
 from tools.mutants.python_operators import PYTHON_OPERATORS, Module, Shape
 from tools.mutants.sources import FOLDER, QUEUES, Mutant, in_drawn_order, make_mutants
 from tools.mutants.sql_operators import SQL_OPERATORS
@@ -223,3 +223,25 @@ def test_a_child_answers_or_is_ended() -> None:
         call_in_child(lambda: exit(3), 5.0)
     with pytest.raises(NoAnswerError, match=r"did not end within 0\.1 s"):
         call_in_child(lambda: time.sleep(60), 0.1)
+
+
+def test_what_the_promises_reach_is_kept_until_a_queue_or_a_promise_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "_CACHE", tmp_path / "kept")
+    source, options = QUEUES["que"], {"batch": 3}
+    assert trials.recall_observed(source, options) is None
+    reach = trials.Reach(statements=frozenset({"claim"}), lines={"que.py": frozenset({3, 4})}, seconds=0.5)
+    observed = trials.Observed(options=options, statements={"claim": "SELECT 1"}, reaches={"a promise": reach})
+    assert trials.keep_observed(source, observed) == observed
+    assert trials.recall_observed(source, options) == observed
+    assert trials.recall_observed(source, {}) is None
+    monkeypatch.setattr(trials, "digest_trials", lambda: "other promises")
+    assert trials.recall_observed(source, options) is None
+
+
+def test_the_page_says_which_seeded_defects_were_found_how_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    today = trials.digest_trials()
+    found = [("forgets_delete", today, "a promise"), ("forgets_delete", today, ""), ("forgets_delete", "earlier", "a promise")]
+    records = [{"kind": "seeded", "defect": name, "trials": digest, "by": by} for name, digest, by in found]
+    assert "| `forgets_delete` | 1 of 2 | a promise |" in describe_seeded(records)

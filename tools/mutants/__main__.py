@@ -7,10 +7,12 @@ import difflib
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from stallbench.base.duration import parse_duration_s
+from tests.defective_queues.trial import find_subjects
 from tools.mutants import results
 from tools.mutants.equivalence import read_equivalent
 from tools.mutants.page import write_page
@@ -27,6 +29,8 @@ def main() -> None:
         "show": "print what is changed in a mutant, and its results",
         "try": "try mutants with the promises of the operations",
         "sound": "try the queues as they are in the same way: every broken promise is a false alarm",
+        "seeded": "try the queues of tests/defective_queues in the same way",
+        "application": "try mutants of an application with its own worker, at every crash point",
         "crash": "try those that survived with kills and pauses at every crash point",
         "page": "write docs/results/mutants.md",
     }.items():
@@ -43,7 +47,7 @@ def main() -> None:
             command.add_argument(
                 "--within", default="60m", metavar="TIME", help="begin nothing after this time; default: %(default)s"
             )
-            command.add_argument("--rounds", type=int, default=1, help="of `sound`: how often; default: %(default)s")
+            command.add_argument("--rounds", type=int, default=1, help="of `sound` and `seeded`: how often; default: %(default)s")
             command.add_argument("--quick", action="store_true", help="of `try`: without promises that use threads or processes")
             command.add_argument("--again", action="store_true", help="also those that have a result")
     arguments = parser.parse_args()
@@ -64,6 +68,12 @@ def main() -> None:
         _try(ordered, arguments.results, until_s, again=arguments.again, quick=arguments.quick)
     elif arguments.command == "sound":
         _try_sound(arguments.queue or list(QUEUES), arguments.results, until_s, rounds=arguments.rounds)
+    elif arguments.command == "seeded":
+        _try_seeded(arguments.results, until_s, rounds=arguments.rounds)
+    elif arguments.command == "application":
+        from tools.mutants.application import try_application
+
+        try_application(arguments.results, until_s, seed=arguments.seed)
     else:
         from tools.mutants.crash_trials import choose_survivors, try_crash_points
 
@@ -101,6 +111,7 @@ def _try(mutants: Sequence[Mutant], path: Path, until_s: float, *, again: bool, 
                 "result": judgement.result,
                 "by": judgement.by,
                 "reason": judgement.reason[:300],
+                "timeout": judgement.is_timeout,
                 "options": dict(judgement.options),
                 "seconds": round(time.monotonic() - began_s, 1),
             }
@@ -121,6 +132,24 @@ def _try_sound(kinds: Sequence[str], path: Path, until_s: float, *, rounds: int)
                         {"kind": "sound", "queue": kind, "options": dict(options), "trials": digest_trials(), "broken": broken},
                     )
                     print(f"{kind} {dict(options)}: {broken or 'keeps every promise'}", flush=True)
+
+
+def _try_seeded(path: Path, until_s: float, *, rounds: int) -> None:
+    """Try each until there are so many rounds of it with the trials of today."""
+    trials = digest_trials()
+    subjects = [each for each in find_subjects() if each.caught_by is not None and "postgres" in each.queue.engines]
+    tried = Counter(each["defect"] for each in results.read(path) if each["kind"] == "seeded" and each["trials"] == trials)
+    with start_trial_server() as server:
+        for number in range(1, rounds + 1):
+            for subject in subjects:
+                if tried[subject.name] >= number:
+                    continue
+                if time.monotonic() >= until_s:
+                    return
+                by, reason = server.try_seeded(subject.kind) or ("", "")
+                record = {"kind": "seeded", "defect": subject.name, "trials": trials, "by": by, "reason": reason[:300]}
+                results.append(path, record)
+                print(f"{number}/{rounds} {subject.name}: {by or 'not found'}", flush=True)
 
 
 def _show(mutants: Sequence[Mutant], wanted: str, path: Path) -> None:

@@ -16,6 +16,10 @@ class NoAnswerError(Exception):
     """The child process did not answer in time, or ended without an answer; the message says which."""
 
 
+class NoTimeError(NoAnswerError):
+    """It did not answer in time."""
+
+
 def call_in_child(function: Callable[[], Any], within_s: float) -> Any:
     """Return what ``function`` returns, as JSON has it; raises `NoAnswerError`.
 
@@ -35,7 +39,7 @@ def call_in_child(function: Callable[[], Any], within_s: float) -> Any:
             os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     if answer is None:
-        raise NoAnswerError(f"it did not end within {within_s:g} s")
+        raise NoTimeError(f"it did not end within {within_s:g} s")
     if not answer:
         raise NoAnswerError("it ended its process")
     return json.loads(answer)

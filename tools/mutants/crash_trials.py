@@ -22,7 +22,7 @@ from tools.mutants import results
 from tools.mutants.sources import QUEUES, Mutant
 
 
-class _KeptRunner(SeparateRuns):
+class KeptRunner(SeparateRuns):
     """Keeps the process that makes the tables for the next mutant."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -51,7 +51,7 @@ def choose_survivors(mutants: Iterable[Mutant], records: Sequence[Mapping[str, A
 def try_crash_points(survivors: Sequence[Mutant], path: Path, until_s: float, *, seed: int) -> None:
     """Try each until the time is over; adds a record for each to the file at ``path``."""
     options = results.latest(results.read(path), "operations")
-    runner = _KeptRunner(is_latest=False)
+    runner = KeptRunner(is_latest=False)
     try:
         for number, mutant in enumerate(survivors, 1):
             if time.monotonic() >= until_s:
@@ -72,19 +72,21 @@ def try_crash_points(survivors: Sequence[Mutant], path: Path, until_s: float, *,
 
 
 def _judge(mutant: Mutant, options: Mapping[str, Any], runner: SeparateRuns, seed: int) -> dict[str, str]:
-    with (
-        tempfile.TemporaryDirectory(prefix=name_temporary("mutants")) as folder,
-        RunView(Console(file=StringIO())) as view,
-    ):
-        kind = mutant.write(Path(folder) / "queue")
+    with tempfile.TemporaryDirectory(prefix=name_temporary("mutants")) as folder:
+        return judge_whole(mutant.write(Path(folder) / "queue"), options, Path(folder), runner, seed)
+
+
+def judge_whole(kind: str, options: Mapping[str, Any], folder: Path, runner: SeparateRuns, seed: int) -> dict[str, str]:
+    """Try a queue with the operations and at every crash point; return the result, the promises that decide it, and a reason."""
+    with RunView(Console(file=StringIO())) as view:
         overrides = [f"queue.{name}={format_value(value)}" for name, value in options.items()]
         plan = plan_torture(kind, seed=seed, overrides=overrides, points=(), action=None)
-        _, record = carry_out_conformance(plan, Path(folder) / "runs", view, with_crash_points=True, runner=runner)
-        broken = [each for each in record.list_promises() if each.result == "fail"]
-        unknown = [each for each in record.list_promises() if each.result == "unknown"]
-        worst = [*broken, *unknown]
-        return {
-            "result": "killed" if broken else "unknown" if unknown else "survived",
-            "by": "; ".join(each.name for each in broken or unknown),
-            "reason": worst[0].reason[:300].replace(folder, "") if worst else "",
-        }
+        _, record = carry_out_conformance(plan, folder / "runs", view, with_crash_points=True, runner=runner)
+    broken = [each for each in record.list_promises() if each.result == "fail"]
+    unknown = [each for each in record.list_promises() if each.result == "unknown"]
+    worst = [*broken, *unknown]
+    return {
+        "result": "killed" if broken else "unknown" if unknown else "survived",
+        "by": "; ".join(each.name for each in broken or unknown),
+        "reason": worst[0].reason[:300].replace(str(folder), "") if worst else "",
+    }

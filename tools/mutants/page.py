@@ -14,6 +14,7 @@ from tools.mutants.equivalence import read_equivalent
 from tools.mutants.python_operators import PYTHON_OPERATORS
 from tools.mutants.sources import QUEUES, Mutant, make_mutants
 from tools.mutants.sql_operators import SQL_OPERATORS
+from tools.mutants.trials import digest_trials
 
 PAGE = PROJECT / "docs" / "results" / "mutants.md"
 CONFORM = PROJECT / "docs" / "conform.md"
@@ -113,7 +114,21 @@ def _sections(rows: Sequence[Row], records: Sequence[Mapping[str, Any]], equival
         f"Of those that are not found, {sum(row.is_quick and row.state in ('survived', 'not reached') for row in rows):,} were tried without the promises "
         "that use threads or processes, for lack of time."
     )
+    yield _describe_timeouts(records, rows)
     yield _describe_sound(records)
+    yield (
+        "## Seeded defects\n\nThe queues of `tests/defective_queues` that run on PostgreSQL, each wrong in a way that was reported or thought of by "
+        "somebody, with the operations alone.\n\n" + describe_seeded(records)
+    )
+    applications = {each["mutant"]: each for each in records if each["kind"] == "application"}
+    yield (
+        "## An application\n\nMutants of an application with its own worker (`tests/libraries/application`), as a user's code may be wrong, with the "
+        "whole of `conform`: the bench cannot try single claims of it.\n\n"
+        + _table(
+            ("the application ...", "result", "by"),
+            [(name, str(each["result"]), _cell(str(each["by"]))) for name, each in applications.items()],
+        )
+    )
     yield "## Operators\n\n" + _table(
         ("operator", "the mistake: the author ...", "mutants", *_STATES),
         [(name, meaning, *_counts([row for row in rows if row.mutant.operator == name])) for name, meaning in _OPERATORS.items()],
@@ -162,8 +177,32 @@ def _sections(rows: Sequence[Row], records: Sequence[Mapping[str, Any]], equival
     )
 
 
+def _describe_timeouts(records: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> str:
+    """Say how many were killed by the clock alone: a machine that is busy could do that to a sound queue, too."""
+    known = results.latest(records, "operations")
+    killed = [known[row.mutant.id] for row in rows if row.state == "killed" and row.mutant.id in known]
+    late = sum(record.get("timeout", False) for record in killed)
+    return (
+        f"Of those that are found, {len(killed) - late:,} break a promise by what they do: the reason names what was found and what was expected, or an "
+        f"error. {late:,} did not end a trial in time, twice."
+    )
+
+
+def describe_seeded(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table of the seeded defects, of rounds with the trials of today."""
+    rounds: dict[str, list[str]] = {}
+    for record in records:
+        if record["kind"] == "seeded" and record["trials"] == digest_trials():
+            rounds.setdefault(record["defect"], []).append(record["by"])
+    rows = []
+    for name, found in sorted(rounds.items()):
+        promises = Counter(by for by in found if by)
+        rows.append((f"`{name}`", f"{sum(promises.values())} of {len(found)}", _cell("; ".join(promises))))
+    return _table(("queue", "rounds in which it is found", "by"), rows)
+
+
 def _describe_sound(records: Sequence[Mapping[str, Any]]) -> str:
-    sound = [record for record in records if record["kind"] == "sound"]
+    sound = [record for record in records if record["kind"] == "sound" and record["trials"] == digest_trials()]
     broken = sum(bool(record["broken"]) for record in sound)
     queues = len({record["queue"] for record in sound})
     return (

@@ -39,6 +39,10 @@ _NOT_OPERATIONS = frozenset(
 _DIGEST = 12
 
 
+_OF_LARAVEL = frozenset({"a worker whose claim has expired takes nothing from the next one"})
+"""A late failure releases the job, whoever has it by then."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSource:
     """A queue whose mutants are made."""
@@ -51,6 +55,8 @@ class QueueSource:
     """Each mutant is tried with the first of these that reach it, and with the next ones if it survives."""
     is_sound: bool = True
     """Whether it keeps its promises at every crash point; if not, they show nothing of its mutants."""
+    broken: frozenset[str] = frozenset()
+    """The promises of the operations that it breaks as it is: they show nothing of its mutants, either."""
 
     def read(self) -> dict[str, str]:
         """Return the text of its files. A file that imports another of them finds its copy."""
@@ -95,8 +101,18 @@ QUEUES: Mapping[str, QueueSource] = {
                 {"claim": "strict"},
             ),
         ),
-        QueueSource(kind="rotating_tables", class_name="RotatingTables", files=("rotating_tables.py", "rotating_tables.sql")),
-        QueueSource(kind="insert_only_log", class_name="InsertOnlyLog", files=("insert_only_log.py", "insert_only_log.sql")),
+        QueueSource(
+            kind="rotating_tables",
+            class_name="RotatingTables",
+            files=("rotating_tables.py", "rotating_tables.sql"),
+            options=({}, {"rotate_after": 1}),
+        ),
+        QueueSource(
+            kind="insert_only_log",
+            class_name="InsertOnlyLog",
+            files=("insert_only_log.py", "insert_only_log.sql"),
+            options=({}, {"range": 3, "partition": 100, "ahead": 20}),
+        ),
         QueueSource(
             kind="unique_jobs",
             class_name="UniqueJobs",
@@ -115,12 +131,14 @@ QUEUES: Mapping[str, QueueSource] = {
             files=("laravel.py", "laravel_table.py", "laravel.sql"),
             options=({}, {"delete_mark": True}, {"tries": 3}),
             is_sound=False,
+            broken=_OF_LARAVEL,
         ),
         QueueSource(
             kind="laravel_optimistic",
             class_name="LaravelOptimistic",
             files=("laravel_optimistic.py",),
             is_sound=False,
+            broken=_OF_LARAVEL,
         ),
     )
 }

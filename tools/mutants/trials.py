@@ -7,9 +7,12 @@ does the same as the queue in all others, and only until one is broken.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,17 +20,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
+from stallbench import PROJECT
+from stallbench.engines import driver_of
 from stallbench.engines.database import Database
 from stallbench.processes.reaper import name_temporary
 from stallbench.queues import NoQueueError, Queue, find_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
+from stallbench.studies.conformance import interleavings
 from stallbench.studies.conformance import promise as promise_module
 from stallbench.studies.conformance import promises as promises_module
 from stallbench.studies.conformance.operations import try_promise
 from stallbench.studies.conformance.promise import OpenQueue, QueuePromise
 from stallbench.studies.conformance.promises import PROMISES
-from tools.mutants.child import NoAnswerError, call_in_child
+from tools.mutants.child import NoAnswerError, NoTimeError, call_in_child
 from tools.mutants.sources import QUEUES, Mutant, QueueSource, write_queue
 
 Result = Literal["killed", "survived", "stillborn", "unreached"]
@@ -36,14 +42,23 @@ _PATIENCE_S = 15.0
 """In place of `stallbench.studies.conformance.promise.PATIENCE_S`: a sound queue on this machine never needs as much."""
 _CHILD_S = 60.0
 """Within which a promise is decided: longer than a wait for what never comes."""
-_SETTINGS: Mapping[str, str | int] = {"lock_timeout": "5s", "statement_timeout": "15s"}
-"""No operation of a sound queue waits for a lock in these trials, because all their connections belong to one thread."""
+_SETTINGS: Mapping[str, str | int] = {"lock_timeout": "5s", "statement_timeout": "15s", "fsync": "off"}
+"""No operation of a sound queue waits for a lock for long in these trials. The server is not killed, so that nothing has to be on the disk."""
+_EMPTY = (
+    """SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> pg_backend_pid()""",
+    "DROP SCHEMA public CASCADE",
+    "CREATE SCHEMA public",
+)
+"""Empties a database in a hundredth of the time that another one takes: no queue that is tried creates anything elsewhere."""
 _DIGEST = 12
+_CACHE = PROJECT / ".cache" / "mutants"
+"""What the promises reach of the queues as they are, which takes minutes to find out."""
 
 
 def digest_trials() -> str:
     """Return what identifies the promises: what has survived others is tried again."""
-    texts = [Path(str(module.__file__)).read_text() for module in (promise_module, promises_module)]
+    texts = [Path(str(module.__file__)).read_text() for module in (promise_module, promises_module, interleavings)]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:_DIGEST]
 
 
@@ -55,6 +70,8 @@ class Reach:
     """By name."""
     lines: Mapping[str, frozenset[int]]
     """Of each file."""
+    seconds: float
+    """How long it took."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +85,15 @@ class Observed:
     """By promise; without `UNOBSERVED`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Broken:
+    """Why a promise is broken."""
+
+    reason: str
+    is_timeout: bool = False
+    """Whether nothing but the time that the trial took is wrong."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """What became of a mutant."""
@@ -76,6 +102,8 @@ class Judgement:
     by: str = ""
     """The promise that it breaks."""
     reason: str = ""
+    is_timeout: bool = False
+    """Whether nothing but the time that a trial took is wrong with it."""
     options: Mapping[str, object] = field(default_factory=dict)
     """Those of the queue with which the promise was broken, or, if none was, the first ones with which the change is reached."""
 
@@ -116,25 +144,38 @@ class TrialServer:
         """Use a server; queues are written below ``folder``."""
         self._databases = databases
         self._folder = folder
+        databases.give()  # the first one is the server's own
+        self._endpoint = databases.give()
+        self._connection = driver_of(self._endpoint.engine).connect(self._endpoint, "mutants")
         self._observed: dict[tuple[str, int], Observed] = {}
+
+    def _empty_database(self) -> Endpoint:
+        """Remove what the trial before has left, and return the database."""
+        for statement in _EMPTY:
+            self._connection.execute(statement)
+        return self._endpoint
 
     def observe(self, source: QueueSource) -> Iterator[Observed]:
         """Yield the queue as it is, with each of its options, when it is first asked for; raises `UnsoundError`."""
         for number, options in enumerate(source.options):
             if (source.kind, number) not in self._observed:
-                self._observed[source.kind, number] = self._observe(source, options)
+                self._observed[source.kind, number] = recall_observed(source, options) or keep_observed(
+                    source, self._observe(source, options)
+                )
             yield self._observed[source.kind, number]
 
     def _observe(self, source: QueueSource, options: Mapping[str, object]) -> Observed:
         kind = write_queue(source, source.read(), self._folder / source.kind)
         answers = {}
         for promise in (each for each in list_promises(source) if each.name not in UNOBSERVED):
-            endpoint = self._databases.give()
+            endpoint = self._empty_database()
+            began_s = time.monotonic()
             answer = self._ask(lambda: _observe_promise(promise, kind, options, endpoint))  # noqa: B023 - called at once
+            answer["seconds"] = time.monotonic() - began_s
             if answer["result"] != "pass":
                 raise UnsoundError(f"{source.kind} {dict(options)}: {promise.name}: {answer['reason']}")
             answers[promise.name] = answer
-        endpoint = self._databases.give()
+        endpoint = self._empty_database()
         return Observed(
             options=options,
             statements=self._ask(lambda: _read_statements(kind, options, endpoint)),
@@ -142,6 +183,7 @@ class TrialServer:
                 name: Reach(
                     statements=frozenset(answer["statements"]),
                     lines={file: frozenset(lines) for file, lines in answer["lines"].items()},
+                    seconds=answer["seconds"],
                 )
                 for name, answer in answers.items()
             },
@@ -151,7 +193,16 @@ class TrialServer:
         """Try every promise with the queue as it is, in the same way as mutants; return those that it breaks, with the reason: false alarms."""
         kind = write_queue(source, source.read(), self._folder / source.kind)
         judged = [(promise.name, self._try(promise, kind, options)) for promise in list_promises(source)]
-        return [(name, reason) for name, reason in judged if reason is not None]
+        return [(name, broken.reason) for name, broken in judged if broken is not None]
+
+    def try_seeded(self, kind: str) -> tuple[str, str] | None:
+        """Try a queue with a seeded defect until it breaks a promise; return which, and the reason; none if it breaks none."""
+        queue = find_queue(kind)
+        given = [each for each in PROMISES if each.find_obstacle(queue) is None]
+        for promise in sorted(given, key=lambda each: UNOBSERVED.get(each.name, -1)):
+            if (broken := self._try(promise, kind, {})) is not None:
+                return promise.name, broken.reason
+        return None
 
     def judge(self, mutant: Mutant, *, quick: bool) -> Judgement:
         """Try a mutant until it breaks a promise. ``quick``: without `UNOBSERVED`, which take most of the time of a mutant that survives."""
@@ -161,7 +212,7 @@ class TrialServer:
         tried: Mapping[str, object] | None = None
         options = source.options[0]
         for sound in self.observe(source):
-            endpoint = self._databases.give()
+            endpoint = self._empty_database()
             try:
                 looked = self._ask(lambda: _look_at(kind, sound.options, sound.statements, endpoint))  # noqa: B023 - called at once
             except NoAnswerError as error:
@@ -169,9 +220,10 @@ class TrialServer:
             if looked["refused"]:
                 return Judgement(result="stillborn", by="install", reason=looked["refused"])
             changed = frozenset(looked["changed"])
-            reaching = [
-                each for each in promises if each.name in sound.reaches and _reaches(sound.reaches[each.name], mutant, changed)
-            ]
+            reaching = sorted(
+                (each for each in promises if each.name in sound.reaches and _reaches(sound.reaches[each.name], mutant, changed)),
+                key=lambda each: sound.reaches[each.name].seconds,
+            )
             if reaching and tried is None:
                 tried = options = sound.options
             if (broken := self._find_broken(reaching, kind, sound.options)) is not None:
@@ -184,23 +236,32 @@ class TrialServer:
     def _find_broken(self, promises: Sequence[QueuePromise], kind: str, options: Mapping[str, object]) -> Judgement | None:
         """Return the first promise that a mutant breaks; none if it keeps all."""
         for promise in promises:
-            reason = self._try(promise, kind, options)
-            if reason is not None:
-                return Judgement(result="killed", by=promise.name, reason=reason, options=options)
+            broken = self._try(promise, kind, options)
+            if broken is not None:
+                return Judgement(
+                    result="killed", by=promise.name, reason=broken.reason, is_timeout=broken.is_timeout, options=options
+                )
         return None
 
-    def _try(self, promise: QueuePromise, kind: str, options: Mapping[str, object]) -> str | None:
-        """Return why a queue breaks a promise; none if it keeps it."""
-        endpoint = self._databases.give()
-        try:
-            answer = self._ask(lambda: _try_promise(promise, OpenQueue(kind, options, endpoint)))
-        except NoAnswerError as error:
+    def _try(self, promise: QueuePromise, kind: str, options: Mapping[str, object]) -> _Broken | None:
+        """Return why a queue breaks a promise; none if it keeps it. What does not end in time is tried again: the machine may have stood still."""
+        for is_last in (False, True):
+            endpoint = self._empty_database()
+            try:
+                answer = self._ask(lambda: _try_promise(promise, OpenQueue(kind, options, endpoint)))  # noqa: B023 - called at once
+            except NoTimeError as error:
+                self._databases.check()
+                if is_last:
+                    return _Broken(str(error), is_timeout=True)
+                continue
+            except NoAnswerError as error:
+                self._databases.check()
+                return _Broken(str(error))
+            if answer["result"] == "pass":
+                return None
             self._databases.check()
-            return str(error)
-        if answer["result"] == "pass":
-            return None
-        self._databases.check()
-        return str(answer["reason"])
+            return _Broken(str(answer["reason"]))
+        raise AssertionError("the last attempt returns")
 
     def _ask(self, function: Any) -> Any:
         return call_in_child(function, _CHILD_S)
@@ -213,8 +274,46 @@ def start_trial_server() -> Iterator[TrialServer]:
         logs = Path(folder) / "logs"
         logs.mkdir()
         with empty_databases(Database(engine="postgres", settings=dict(_SETTINGS)), None, logs) as databases:
-            databases.give()  # the first one is the server's own
             yield TrialServer(databases, Path(folder) / "queues")
+
+
+def _find_cached(source: QueueSource, options: Mapping[str, object]) -> Path:
+    """Return where what was observed of a queue is kept: until it, or a promise, is changed."""
+    texts = json.dumps([digest_trials(), source.kind, options, source.read()], sort_keys=True)
+    return _CACHE / f"{source.kind}-{hashlib.sha256(texts.encode()).hexdigest()[:_DIGEST]}.json"
+
+
+def recall_observed(source: QueueSource, options: Mapping[str, object]) -> Observed | None:
+    """Return what was observed by an earlier process."""
+    path = _find_cached(source, options)
+    if not path.is_file():
+        return None
+    known = json.loads(path.read_text())
+    reaches = {
+        name: Reach(
+            statements=frozenset(each["statements"]),
+            lines={file: frozenset(lines) for file, lines in each["lines"].items()},
+            seconds=each["seconds"],
+        )
+        for name, each in known["reaches"].items()
+    }
+    return Observed(options=options, statements=known["statements"], reaches=reaches)
+
+
+def keep_observed(source: QueueSource, observed: Observed) -> Observed:
+    """Keep it for later processes, and return it."""
+    reaches = {
+        name: {
+            "statements": sorted(each.statements),
+            "lines": {file: sorted(lines) for file, lines in each.lines.items()},
+            "seconds": each.seconds,
+        }
+        for name, each in observed.reaches.items()
+    }
+    path = _find_cached(source, observed.options)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"statements": observed.statements, "reaches": reaches}))
+    return observed
 
 
 _ELSEWHERE = ("work_at_the_same_time", "work_in_a_process")
@@ -228,9 +327,9 @@ UNOBSERVED = {
 
 
 def list_promises(source: QueueSource) -> Sequence[QueuePromise]:
-    """Return the promises that a queue gives, the quickest first."""
+    """Return the promises that a queue gives and keeps, in the order in which sound queues are tried with them."""
     queue = find_queue(source.kind)
-    given = [promise for promise in PROMISES if promise.find_obstacle(queue) is None]
+    given = [each for each in PROMISES if each.find_obstacle(queue) is None and each.name not in source.broken]
     return sorted(given, key=lambda promise: UNOBSERVED.get(promise.name, -1))
 
 
@@ -261,6 +360,7 @@ def _observe_promise(promise: QueuePromise, kind: str, options: Mapping[str, obj
         return trace
 
     sys.settrace(trace)
+    threading.settrace(trace)
     answer = _try_promise(promise, _RecordingQueue(kind, options, endpoint, used))
     sys.settrace(None)
     return {**answer, "statements": sorted(used), "lines": {name: sorted(numbers) for name, numbers in lines.items()}}

@@ -50,6 +50,7 @@ def try_promise(promise: QueuePromise, open_one: OpenQueue) -> PromiseOutcome:
     What a server that has ended does to the queue is told like a fault of the queue. Raises the bench's own errors.
     """
     try:
+        open_one.require_options(promise)
         open_one().install()
         promise.check(open_one)
     except BrokenPromiseError as error:

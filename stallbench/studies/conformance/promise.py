@@ -13,12 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stallbench.engines import loaded_errors
+from stallbench.engines import driver_of, loaded_errors
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S
 from stallbench.processes.reaper import name_temporary
 from stallbench.processes.role_command import role_command
 from stallbench.processes.supervisor import Supervisor
-from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, NewJob, Queue, RefusedError
+from stallbench.queues import Claim, ClaimExpiredError, LostRaceError, NewJob, Queue, RefusedError, find_queue
 from stallbench.queues.queue import OptionRole
 from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint
@@ -37,6 +37,7 @@ _PAUSE_S = 0.002
 _BETWEEN_ROUNDS_S = 0.01
 """So long that the workers have claimed what is there, and want what is just being enqueued."""
 _WORKER = "worker-2"
+_LOST_CODES = {"postgres": "08006", "mariadb": "2013", "mysql": "2013"}
 _ENOUGH_EMPTY = 5
 """So many claims of a worker that found nothing show that it is given no further job."""
 
@@ -50,6 +51,10 @@ class OpenQueue:
         self._options = options
         self._endpoint = endpoint
         self._opened: list[Queue[Any]] = []
+
+    def require_options(self, promise: QueuePromise) -> None:
+        """Use the options that a promise needs, too, from now on."""
+        self._options = {**self._options, **promise.options(find_queue(self._kind))}
 
     def __call__(self, **options: object) -> Queue[Any]:
         """Open the queue; raises what its driver raises."""
@@ -94,6 +99,12 @@ class OpenQueue:
                 processes.stop([worker], ROLE_STOP_S)
             return list(read_events(log))
 
+    def make_lost_error(self) -> Exception:
+        """Return the error of the driver for a connection that is lost, so that nobody knows whether the last statement was carried out."""
+        engine = self._endpoint.engine
+        code = _LOST_CODES.get(engine, "")
+        return driver_of(engine).make_error(code, "the connection was lost before the answer")
+
     def close(self) -> None:
         """Close every connection, in any state."""
         for queue in self._opened:
@@ -102,6 +113,11 @@ class OpenQueue:
 
 class BrokenPromiseError(Exception):
     """A queue did not do what it promises; the message says what happened, and what was expected."""
+
+
+def _without_options(queue: type[Queue[Any]]) -> Mapping[str, object]:
+    """Return none."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +132,8 @@ class QueuePromise:
     """Whether it is tried with `Queue.claim`, which a library does in a worker of its own."""
     check: Callable[[OpenQueue], None]
     """Raises `BrokenPromiseError`."""
+    options: Callable[[type[Queue[Any]]], Mapping[str, object]] = _without_options
+    """Returns options with which the queue is installed and tried, beside those that are asked for."""
 
     def find_obstacle(self, queue: type[Queue[Any]]) -> str | None:
         """Return why the promise cannot be tried on a queue; none if it can."""
@@ -132,12 +150,17 @@ class PromiseList(list[QueuePromise]):
     """The promises, in order."""
 
     def add(
-        self, name: str, *, why_not: Callable[[type[Queue[Any]]], str | None] = _given_by_all, needs_claim: bool = True
+        self,
+        name: str,
+        *,
+        why_not: Callable[[type[Queue[Any]]], str | None] = _given_by_all,
+        needs_claim: bool = True,
+        options: Callable[[type[Queue[Any]]], Mapping[str, object]] = _without_options,
     ) -> Callable[[Callable[[OpenQueue], None]], Callable[[OpenQueue], None]]:
         """Return a decorator that adds a promise."""
 
         def keep(check: Callable[[OpenQueue], None]) -> Callable[[OpenQueue], None]:
-            self.append(QueuePromise(name=name, why_not=why_not, needs_claim=needs_claim, check=check))
+            self.append(QueuePromise(name=name, why_not=why_not, needs_claim=needs_claim, check=check, options=options))
             return check
 
         return keep

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from stallbench.queues import Backlog, Claim, NewJob, Queue
+from stallbench.engines import loaded_errors
+from stallbench.queues import Backlog, Claim, ClaimExpiredError, NewJob, Queue
 from stallbench.queues.queue import OptionRole
+from stallbench.queues.sql_session import open_session
 from stallbench.records.events import Event
+from stallbench.studies.conformance.interleavings import end_connections, hold_operations
 from stallbench.studies.conformance.promise import (
     PATIENCE_S,
+    BrokenPromiseError,
     OpenQueue,
     PromiseList,
     claim_new,
@@ -28,6 +33,19 @@ from stallbench.waiting import wait_until
 
 PROMISES = PromiseList()
 _JOBS = [NewJob(payload=f'{{"n":{n}}}') for n in range(5)]
+_ROUNDS_UNTIL_STARVED = 2000
+"""A queue that chooses one of a hundred jobs by chance needs a quarter of it."""
+_ITERATIONS_A_ROUND = 4
+"""Of a scheduler that makes waiting jobs better: the best of a thousand priorities is reached in a tenth of the rounds."""
+_BEFORE_FAILURE_S = 0.4
+"""From a claim of one second to its failure: the claim would expire before the delay of the failed job ends."""
+_EXPIRY_S = 2
+_SURELY_EXPIRED_S = 2.1
+"""After a claim of one second, also where times are whole seconds."""
+_LATER_S = 1.1
+"""So much that what a queue does once in a second is done."""
+_FIVES_OF_MUCH_WORK = 26
+"""More jobs than the smallest partition of a log has."""
 _PUT_OFF_S = 1.0
 """The shortest delay of a failed job in a queue that delays failed jobs, from its claim on: a transaction that began then may give the time."""
 
@@ -38,6 +56,22 @@ def _is_unordered(queue: type[Queue[Any]]) -> str | None:
 
 def _keeps_claims(queue: type[Queue[Any]]) -> str | None:
     return "its claims survive the connection of the worker" if queue.claims_survive_connection else None
+
+
+def _has_no_advisory_locks(queue: type[Queue[Any]]) -> str | None:
+    return None if queue.engines == {"postgres"} else "its engines have none, or not all of them"
+
+
+def _is_ordered(queue: type[Queue[Any]]) -> str | None:
+    return "its jobs are claimed in their order" if queue.ordered else None
+
+
+def _takes_one(queue: type[Queue[Any]]) -> str | None:
+    return None if queue.options_type.find_option(OptionRole.BATCH) else "a claim takes one job"
+
+
+def _has_no_attempt_limit(queue: type[Queue[Any]]) -> str | None:
+    return None if queue.options_type.find_option(OptionRole.ATTEMPT_LIMIT) else "it offers a failed job again and again"
 
 
 def _never_expires(queue: type[Queue[Any]]) -> str | None:
@@ -120,6 +154,164 @@ def keeps_order(open_one: OpenQueue) -> None:
     require_equal(list(queue.claim()), [], "a further claim")
 
 
+@PROMISES.add("jobs are claimed in their order also later, and after a vacuum", why_not=_is_unordered)
+def keeps_order_later(open_one: OpenQueue) -> None:
+    """New jobs lie before older ones in the table, and the planner knows how small it is: the order must be in the statement."""
+    queue = open_one()
+    ids = list(queue.enqueue(_JOBS * 2))
+    claimed = []
+    for number in range(7):
+        if number == 6:
+            _vacuum(open_one())
+            time.sleep(_LATER_S)
+        claim = claim_one(queue)
+        claimed.append(claim.job_id)
+        queue.complete(claim)
+    ids += open_one().enqueue(_JOBS)
+    _vacuum(open_one())
+    while len(claimed) < len(ids):
+        claim = claim_one(queue)
+        claimed.append(claim.job_id)
+        queue.complete(claim)
+    require_equal(claimed, ids, "the order of the claims")
+
+
+def _vacuum(queue: Queue[Any]) -> None:
+    """Free the space of deleted rows and count the others, as autovacuum does; other engines have nothing like it."""
+    try:
+        family = open_session(queue.connection).engine_family
+    except KeyError:
+        return
+    if family == "postgres":
+        for table in queue.tables:
+            queue.connection.cursor().execute(f"VACUUM (ANALYZE) {table}")
+
+
+@PROMISES.add("a worker keeps no advisory lock of a completed job", why_not=_has_no_advisory_locks)
+def keeps_no_locks(open_one: OpenQueue) -> None:
+    """Five jobs."""
+    queue = open_one()
+    queue.enqueue(_JOBS)
+    for _ in _JOBS:
+        queue.complete(claim_one(queue))
+    cursor = queue.connection.cursor()
+    (held,) = cursor.execute("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()").fetchone()
+    most = queue.count_advisory_locks(queue.options)
+    require(
+        held <= most,
+        f"the session of a worker holds {held} advisory locks after the completion of {len(_JOBS)} jobs; expected {most} at most",
+    )
+
+
+@PROMISES.add("no job is overtaken for ever", why_not=_is_ordered)
+def lets_none_starve(open_one: OpenQueue) -> None:
+    """A hundred jobs, and as many new ones as are completed."""
+    queue = open_one()
+    schedules = queue.has_scheduler(queue.options) and not queue.claims_after_schedule
+    waiting = set(queue.enqueue(_JOBS * 20))
+    for _ in range(_ROUNDS_UNTIL_STARVED):
+        queue.enqueue(_JOBS[:1])
+        for _ in range(_ITERATIONS_A_ROUND if schedules else 0):
+            queue.schedule()
+        claim = claim_one(queue)
+        waiting.discard(claim.job_id)
+        queue.complete(claim)
+        if not waiting:
+            return
+    raise BrokenPromiseError(
+        f"{len(waiting)} of 100 jobs were not claimed while {_ROUNDS_UNTIL_STARVED} were that were enqueued later: {shorten(sorted(waiting))}"
+    )
+
+
+@PROMISES.add("what counts as waiting can be claimed")
+def claims_what_it_counts(open_one: OpenQueue) -> None:
+    """Jobs of two queues, if it distinguishes queues: the workers serve one of them, or both."""
+    queue = open_one()
+    queue.enqueue(_JOBS[:2])
+    if "queue" in queue.used_job_fields:
+        queue.enqueue([NewJob(payload="{}", queue="another")] * 2)
+    waiting = queue.depth()
+    claimed = 0
+    while claims := queue.claim():
+        claimed += len(claims)
+        for claim in claims:
+            queue.complete(claim)
+    require_equal(claimed, waiting, "the number of jobs that can be claimed")
+    require_equal(queue.backlog(), Backlog(depth=0, oldest_job_s=None), "what waits after a claim that found nothing")
+
+
+def _with_one_attempt(queue: type[Queue[Any]]) -> Mapping[str, object]:
+    option = queue.options_type.find_option(OptionRole.ATTEMPT_LIMIT)
+    return {} if option is None else {option: 1}
+
+
+@PROMISES.add("a job without an attempt left is not offered again", why_not=_has_no_attempt_limit, options=_with_one_attempt)
+def limits_attempts(open_one: OpenQueue) -> None:
+    """Limits of one attempt and of two; each attempt fails, or expires, if claims do."""
+    option = type(open_one()).options_type.find_option(OptionRole.ATTEMPT_LIMIT)
+    assert option is not None, "only queues with a limit give the promise"
+    expiry = type(open_one()).options_type.find_option(OptionRole.EXPIRY)
+    if expiry is not None:
+        claim_new(open_one(**{expiry: 1}), _JOBS[0])
+        time.sleep(_SURELY_EXPIRED_S)
+        worker = open_one(**{expiry: 1})
+        require_equal(list(worker.claim()), [], "the claim after the only attempt has expired")
+        require_equal(worker.depth(), 0, "the depth after that")
+    for limit in (1, 2):
+        queue = open_one(**{option: limit})
+        queue.enqueue(_JOBS[:1])
+        for attempt in range(1, limit + 1):
+            claim = claim_patiently(queue)
+            require(claim.attempt in (None, attempt), f"the attempt: found {claim.attempt}; expected {attempt}")
+            queue.fail(claim, "no luck")
+        if queue.puts_off_failed:
+            time.sleep(_PUT_OFF_S * (limit + 1))
+        require_equal(list(queue.claim()), [], f"the claim after the last of {limit} attempts")
+        require_equal(queue.depth(), 0, f"the depth after the last of {limit} attempts")
+
+
+@PROMISES.add("a worker whose claim has expired takes nothing from the next one", why_not=_never_expires)
+def fences_late_workers(open_one: OpenQueue) -> None:
+    """Claims of two seconds; one late worker completes its job, and one fails its job, while a successor has both."""
+    kind = type(open_one())
+    option = kind.options_type.find_option(OptionRole.EXPIRY)
+    assert option is not None, "only queues whose claims expire give the promise"
+    late, (successor, third) = ([open_one(**{option: _EXPIRY_S}) for _ in range(2)] for _ in range(2))
+    first = [claim_new(worker, job) for worker, job in zip(late, _JOBS, strict=False)]
+    are_waiting = wait_until(lambda: third.depth() == len(first), within_s=PATIENCE_S, every_s=0.05)
+    require(bool(are_waiting), f"the claims of {_EXPIRY_S} s have not expired after {PATIENCE_S:.0f} s")
+    claimed_s = time.monotonic()
+    held = [claim_one(successor) for _ in first]
+    require_equal(
+        sorted(claim.job_id for claim in held), sorted(claim.job_id for claim in first), "the jobs that the successor claims"
+    )
+    _let_late(late[0], lambda: late[0].complete(first[0]))
+    _let_late(late[1], lambda: late[1].fail(first[1], "too late"))
+    free = [job_id for job_id, is_claimed in third.job_ids() if not is_claimed]
+    given = [claim.job_id for claim in third.claim()]
+    if time.monotonic() > claimed_s + _EXPIRY_S - 1:
+        return  # the machine stood still: the claims of the successor may have expired as well
+    require(not free, f"job {shorten(free)} is free again after a late completion or failure, while its successor has it")
+    require(
+        not given,
+        f"job {shorten(given)} is given to a third worker after a late completion or failure, while its successor has it",
+    )
+    for claim in held:
+        _let_late(successor, lambda: successor.complete(claim))  # noqa: B023 - called at once
+    require(third.is_drained(), "the queue holds a job after the completion of both")
+
+
+def _let_late(queue: Queue[Any], act: Callable[[], None]) -> None:
+    """Let a worker do what its queue may refuse."""
+    try:
+        act()
+    except ClaimExpiredError:
+        return
+    except loaded_errors() as error:
+        if not queue.recover(error):
+            raise
+
+
 @PROMISES.add("a claim carries the payload")
 def carries_the_payload(open_one: OpenQueue) -> None:
     """The payload comes out as it went in, with the number of the attempt, if attempts are counted."""
@@ -154,6 +346,62 @@ def claims_each_once(open_one: OpenQueue) -> None:
     )
     unknown = sorted(set(claimed) - set(enqueued))
     require(not unknown, f"jobs were claimed that nobody enqueued: {shorten(unknown)}")
+
+
+@PROMISES.add("a claim takes no more jobs than it is to")
+def leaves_the_others(open_one: OpenQueue) -> None:
+    """One job more than a worker takes at once, which another worker gets."""
+    first, second, third = open_one(), open_one(), open_one()
+    batch = first.options.value_of(OptionRole.BATCH) or 1
+    if first.claims_in_batches and first.options_type.find_option(OptionRole.BATCH) is None:
+        return  # nobody knows how many it takes
+    ids = list(open_one().enqueue([NewJob(payload=f'{{"n":{n}}}') for n in range(batch + 1)]))
+    taken = [claim_one(first)]
+    left = claim_one(second)
+    while len(taken) < batch:
+        taken.append(claim_one(first))
+    require_equal(sorted(claim.job_id for claim in [*taken, left]), sorted(ids), "the jobs that two workers claim")
+    require_equal(list(third.claim()), [], "the claim of a third worker")
+    for claim in taken:
+        first.complete(claim)
+    second.complete(left)
+    require(third.is_drained(), "the queue holds a job after the completion of all")
+
+
+@PROMISES.add("a worker that stops gives back what it has not begun", why_not=_takes_one)
+def gives_back_at_a_stop(open_one: OpenQueue) -> None:
+    """Three jobs taken at once, of which one is completed."""
+    option = type(open_one()).options_type.find_option(OptionRole.BATCH)
+    assert option is not None, "only queues that take several jobs give the promise"
+    stopping, other = open_one(**{option: 3}), open_one(**{option: 3})
+    jobs = dict(zip(other.enqueue(_JOBS[:3]), _JOBS, strict=False))
+    claim = claim_one(stopping)
+    stopping.complete(claim)
+    del jobs[claim.job_id]
+    stopping.deregister()
+    stopping.connection.close()
+    while jobs:
+        claim = claim_patiently(other)
+        require(claim.job_id in jobs, f"job {claim.job_id} is claimed; expected one of {sorted(jobs)}")
+        require_equal(claim.payload, jobs.pop(claim.job_id).payload, f"the payload of job {claim.job_id}")
+        require(
+            claim.attempt in (None, 1),
+            f"the attempt of job {claim.job_id}, which was not begun: found {claim.attempt}; expected 1",
+        )
+        other.complete(claim)
+    require(other.is_drained(), "the queue holds a job after the completion of all")
+
+
+@PROMISES.add("an operation that takes long loses, repeats and gives away no job")
+def holds_while_slow(open_one: OpenQueue) -> None:
+    """Each operation of one worker is held at each of its statements while another one works."""
+    hold_operations(open_one)
+
+
+@PROMISES.add("the end of a connection within an operation loses and repeats no job")
+def survives_a_broken_operation(open_one: OpenQueue) -> None:
+    """The connection of a worker ends at each statement of each of its operations, while another one works."""
+    end_connections(open_one)
 
 
 @PROMISES.add("a claimed job stays with its worker when another worker process starts, works and stops")
@@ -213,49 +461,93 @@ def is_drained_at_last(open_one: OpenQueue) -> None:
 
 @PROMISES.add("a job is available again when the connection of its worker ends", why_not=_keeps_claims)
 def gives_back(open_one: OpenQueue) -> None:
-    """Another worker can claim the job."""
-    dying, other = open_one(), open_one()
-    (job_id,) = dying.enqueue(_JOBS[:1])
-    require_equal(claim_one(dying).job_id, job_id, "the claimed job")
-    dying.connection.close()
-    require_equal(claim_patiently(other).job_id, job_id, "the job that the other worker claims")
+    """Two workers end with the job, beside one that was completed, and one that a third worker keeps."""
+    dying, other, third = open_one(), open_one(), open_one()
+    dying.complete(claim_new(dying, _JOBS[0]))
+    kept = claim_new(third, _JOBS[1])
+    claim = claim_new(dying, _JOBS[2])
+    for worker in (other, open_one()):
+        job_id = claim.job_id
+        dying.connection.close()
+        claim, dying = claim_patiently(worker), worker
+        require_equal(claim.job_id, job_id, "the job that the other worker claims")
+        require_equal(claim.payload, _JOBS[2].payload, "its payload")
+    dying.complete(claim)
+    other = open_one()
+    require_equal(dict(other.job_ids()), {kept.job_id: True}, "whether each job is claimed after the completion of that one")
+    third.complete(kept)
+    require(other.is_drained(), "the queue holds a job after the completion of all")
 
 
 @PROMISES.add("a job whose claim has expired counts as waiting and is given to another worker", why_not=_never_expires)
 def lets_claims_expire(open_one: OpenQueue) -> None:
-    """Claims of one second, and a job that was completed before."""
-    dying, other = expiring_after_1_s(open_one), expiring_after_1_s(open_one)
+    """Two claims of one second, and a job that was completed before."""
+    dying, second, other = (expiring_after_1_s(open_one) for _ in range(3))
     dying.complete(claim_new(dying, _JOBS[0]))
     first = claim_new(dying, _JOBS[1])
-    job_id = first.job_id
-    if other.claims_survive_connection:
-        dying.connection.close()
-    has_expired = wait_until(lambda: other.depth() > 0, within_s=PATIENCE_S, every_s=0.05)
-    require(bool(has_expired), f"the claim of one second has not expired after {PATIENCE_S:.0f} s")
-    require_equal(dict(other.job_ids()), {job_id: False}, "whether the job is claimed")
-    again = claim_one(other)
-    require_equal(again.job_id, job_id, "the job that the other worker claims")
-    require_equal((first.attempt, again.attempt), (1, 2), "the attempts of the two claims")
-    require_equal(again.payload, first.payload, "the payload of the second claim")
-    other.complete(again)
+    claims = [first]
+    for worker in (second, other):
+        if other.claims_survive_connection:
+            dying.connection.close()
+        has_expired = wait_until(lambda: other.depth() > 0, within_s=PATIENCE_S, every_s=0.05)
+        require(bool(has_expired), f"the claim of one second has not expired after {PATIENCE_S:.0f} s")
+        require_equal(dict(other.job_ids()), {first.job_id: False}, "whether the job is claimed")
+        claims.append(claim_one(worker))
+        require_equal(claims[-1].job_id, first.job_id, "the job that the other worker claims")
+        require_equal(claims[-1].payload, first.payload, "the payload of a further claim")
+        dying = worker
+    if first.attempt is not None:
+        require_equal([claim.attempt for claim in claims], [1, 2, 3], "the attempts of the claims")
+    other.complete(claims[-1])
     require(other.is_drained(), "the queue holds a job after the completion of both")
 
 
 @PROMISES.add("a failed job is kept and delayed", why_not=_offers_at_once)
 def delays_failed(open_one: OpenQueue) -> None:
-    """A job that fails once, beside two that wait."""
-    queue = open_one()
-    claimed_s = time.monotonic()
-    failed = claim_new(queue, _JOBS[0])
-    jobs = {failed.job_id: _JOBS[0], **dict(zip(open_one().enqueue(_JOBS[1:3]), _JOBS[1:3], strict=True))}
-    queue.fail(failed, "no luck")
+    """A job that fails once, beside two that wait. If claims expire, it does shortly before its claim would."""
+    expires = _never_expires(type(open_one())) is None
+
+    def open_worker() -> Queue[Any]:
+        return expiring_after_1_s(open_one) if expires else open_one()
+
+    queue, watcher = open_worker(), open_worker()
+    failed, claimed_s, jobs = _fail_beside_others(queue, open_one(), _BEFORE_FAILURE_S if expires else 0)
     require_equal(dict(open_one().job_ids()), dict.fromkeys(jobs, False), "whether each job is claimed after the failure of one")
     while failed.job_id in jobs:
-        claim = claim_one(queue) if len(jobs) > 1 else claim_patiently(queue)
+        if len(jobs) == 1:
+            require(
+                bool(wait_until(lambda: watcher.depth() > 0, within_s=PATIENCE_S, every_s=0.02)),
+                f"the failed job could not be claimed within {PATIENCE_S:.0f} s; {describe_contents(watcher)}",
+            )
+            queue = open_worker()
+        claim = claim_one(queue)
         if claim.job_id == failed.job_id:
             require(time.monotonic() >= claimed_s + _PUT_OFF_S, f"it is offered again within {_PUT_OFF_S:g} s of its claim")
         _complete_after_failure(queue, claim, failed, jobs)
     require(queue.is_drained() or bool(jobs), "the queue holds a job after the completion of all")
+
+
+def _fail_beside_others(queue: Queue[Any], producer: Queue[Any], after_s: float) -> tuple[Claim, float, dict[int, NewJob]]:
+    """Claim a job, enqueue two more, and fail it ``after_s`` later; return the claim, when it began, and all jobs.
+
+    If the machine stands still, the claim expires before the failure; then it is tried again.
+    """
+    while True:
+        claimed_s = time.monotonic()
+        failed = claim_new(queue, _JOBS[0])
+        jobs = {failed.job_id: _JOBS[0], **dict(zip(producer.enqueue(_JOBS[1:3]), _JOBS[1:3], strict=True))}
+        time.sleep(after_s)
+        try:
+            queue.fail(failed, "no luck")
+        except ClaimExpiredError:
+            require(
+                after_s > 0 and time.monotonic() > claimed_s + 1,
+                f"the failure of job {failed.job_id} says that its claim has expired",
+            )
+            for _ in jobs:
+                queue.complete(claim_patiently(queue))
+        else:
+            return failed, claimed_s, jobs
 
 
 @PROMISES.add("a failed job is kept and offered again", why_not=_delays_failed)
@@ -299,7 +591,7 @@ def refuses_known_keys(open_one: OpenQueue) -> None:
 
 @PROMISES.add("an iteration of the scheduler loses, repeats and releases no job", why_not=_has_no_scheduler)
 def keeps_jobs_when_scheduling(open_one: OpenQueue) -> None:
-    """A completed, a claimed and three waiting jobs; then none; then one."""
+    """A completed, a claimed and three waiting jobs; then none; then one, and again after more than a hundred others."""
     queue, scheduler = open_one(), open_one()
     queue.complete(claim_new(queue, _JOBS[0]))
     claim = claim_new(queue, _JOBS[1])
@@ -316,7 +608,22 @@ def keeps_jobs_when_scheduling(open_one: OpenQueue) -> None:
     scheduler.schedule()
     (job_id,) = queue.enqueue(_JOBS[:1])
     scheduler.schedule()
-    require_equal(claim_one(queue).job_id, job_id, "the job that is claimed after an iteration on an empty queue")
+    keepers, worker = [queue, open_one()], open_one()
+    claims = [claim_one(queue)]
+    require_equal(claims[0].job_id, job_id, "the job that is claimed after an iteration on an empty queue")
+    worker.enqueue(_JOBS * _FIVES_OF_MUCH_WORK)
+    for _ in range(_FIVES_OF_MUCH_WORK * len(_JOBS)):
+        worker.complete(claim_one(worker))
+    claims.append(claim_new(keepers[1], _JOBS[0]))
+    (waiting,) = worker.enqueue(_JOBS[1:2])
+    for _ in range(2):
+        scheduler.schedule()
+    expected = {**{claim.job_id: True for claim in claims}, waiting: False}
+    require_equal(dict(scheduler.job_ids()), expected, "whether each job is claimed after two iterations after much work")
+    for keeper, claim in zip(keepers, claims, strict=True):
+        keeper.complete(claim)
+    worker.complete(claim_one(worker))
+    require(scheduler.is_drained(), "the queue holds a job after the completion of all")
 
 
 @PROMISES.add("the age of the oldest job is known", why_not=lambda queue: queue.no_job_age or None, needs_claim=False)
