@@ -41,6 +41,12 @@ def fail_without_commit(queue: Any) -> None:
     queue.fail = lambda claim, error: queue.execute(f"fail_{claim.handle[0]}", error.encode(), claim.handle[1])
 
 
+def choose_and_wait(queue: Any) -> None:
+    claim = queue.statements["claim"].replace("FOR UPDATE SKIP LOCKED", "")
+    between = "WHERE pg_sleep(0.002)::text = '' AND job_id = ("
+    queue.statements = {**queue.statements, "claim": claim.replace("WHERE job_id = (", between)}
+
+
 def insert_one_by_one(queue: Any) -> None:
     insert = queue.insert
     queue.insert = lambda name, rows: [insert(name, [row])[0] for row in rows]
@@ -64,7 +70,7 @@ def never_give_up(queue: Any) -> None:
 
 DEFECTS: dict[str, tuple[str, str | Callable[[Any], None], str, str, str, str]] = {
     # the queue, its statement, what is replaced in it, by what, the promise, and what is said
-    "no lock": ("status_column", "claim", "FOR UPDATE SKIP LOCKED", "", AT_THE_SAME_TIME, "were claimed more than once"),
+    "no lock": ("status_column", choose_and_wait, "", "", AT_THE_SAME_TIME, "were claimed more than once"),
     "a failure is committed with the next statement": (
         "rotating_tables",
         fail_without_commit,
@@ -178,7 +184,7 @@ DEFECTS: dict[str, tuple[str, str | Callable[[Any], None], str, str, str, str]] 
         FAILED,
         "while one is ready: found 0",
     ),
-    "attempts have no limit": ("laravel", never_give_up, "", "", LAST_ATTEMPT, "the claim after the last of 1 attempts"),
+    "attempts have no limit": ("laravel", never_give_up, "", "", LAST_ATTEMPT, "the claim after the only attempt has expired"),
     "the scheduler releases claims": (
         "batch_claim",
         "age",
