@@ -34,6 +34,8 @@ _POLL_S = 0.05
 _KEPT_LINES = 3
 """Of a failed command's output, from its start and from its end."""
 
+_NAMES_PACKAGE = "dpkg: error processing"
+"""How dpkg's lines begin that name a package that could not be installed."""
 _APT = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq")
 _APT_INSTALL = (*_APT, "install", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold")
 # Debian's configuration reads this folder last, so that a file in it takes effect and no other file need be changed.
@@ -226,9 +228,21 @@ def _shorten(command: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    """Return the first and the last lines in one: some programs begin with the reason, others end with it."""
+    """Return the first and the last lines in one: some programs begin with the reason, others end with it.
+
+    Between them dpkg names each package that failed, and in the next line why; apt, at the end, does neither.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " / ".join(lines if len(lines) <= 2 * _KEPT_LINES else [*lines[:_KEPT_LINES], "...", *lines[-_KEPT_LINES:]])
+    last = len(lines) - _KEPT_LINES
+    named = [number for number, line in enumerate(lines) if line.startswith(_NAMES_PACKAGE)][:_KEPT_LINES]
+    kept = {number for at in named for number in (at, at + 1)} | {*range(_KEPT_LINES), *range(last, len(lines))}
+    shown: list[str] = []
+    for number, line in enumerate(lines):
+        if number in kept:
+            shown.append(line)
+        elif shown[-1] != "...":
+            shown.append("...")
+    return " / ".join(shown)
 
 
 def _end_group(process: subprocess.Popen[str], signal_number: signal.Signals) -> bool:

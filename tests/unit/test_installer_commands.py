@@ -47,6 +47,23 @@ def test_a_command_that_ignores_the_request_to_end_is_killed(child: Path, monkey
     assert has_ended(child)
 
 
+def test_a_package_that_dpkg_could_not_configure_is_named_with_the_reason(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    said.write_text(
+        "debconf: delaying package configuration\n"
+        + "warning: one of many\n" * 20
+        + "dpkg: error processing package ca-certificates-java (--configure):\n"
+        " installed ca-certificates-java package post-installation script subprocess returned error exit status 1\n"
+        + "Processing triggers\n" * 20
+        + "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"
+    )
+    with pytest.raises(InstallError) as failed:
+        packages.run(["sh", "-c", f"cat {said} >&2; exit 100"])
+    assert "error processing package ca-certificates-java (--configure): / installed ca-certificates-java" in str(failed.value)
+    assert str(failed.value).endswith("E: Sub-process /usr/bin/dpkg returned an error code (1)")
+    assert str(failed.value).count("one of many") < 5
+
+
 def test_an_interruption_of_set_up_ends_a_command_with_what_it_has_started(child: Path) -> None:
     code = f"from stallbench.setup import packages; packages._CLEAN_UP_S = 0.2; packages.run(['sh', '-c', {LEAVE_A_CHILD.format(child)!r}])"
     # Where this test's own shell ignores the signal, its children would ignore it too.
