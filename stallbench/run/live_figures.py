@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench.engines.collectors.holders import WORTH_RECORDING_S
-from stallbench.measure import FromSamples
+from stallbench.measure_definition import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.records.events import Event, EventRecord
 from stallbench.records.nanoseconds import NS_PER_S
@@ -46,6 +46,8 @@ class LiveFigures:
     deadlocks: int | None
     """Number since the start of the server."""
     oldest_transaction_s: float | None
+    oldest_job_s: float | None
+    """How long the oldest job that is ready has waited."""
     holder: str | None
     """The oldest holder of the horizon: its application, server, pid and state."""
 
@@ -73,6 +75,7 @@ def read_live_figures(folder: RunFolder, *, times_claims: bool) -> LiveFigures:
         history_list_length=_count(latest, "history_list_length"),
         deadlocks=_count(latest, "deadlocks"),
         oldest_transaction_s=_combine(latest, "oldest_transaction_s"),
+        oldest_job_s=_combine(latest, "oldest_job_s"),
         holder=_name_holder(latest),
     )
 

@@ -30,6 +30,7 @@ from stallbench.run.intervals import Interval, read_intervals
 from stallbench.run.live_figures import LiveFigures, read_live_figures
 from stallbench.run.load import Load
 from stallbench.run.observers import ObserverOptions, Observers
+from stallbench.run.panel import RunProgress
 from stallbench.run.phase_end import watch_phase
 from stallbench.run.recorder import RunRecorder
 from stallbench.run.sampling.process import Sampling
@@ -292,10 +293,25 @@ class Run:
             if self._abort.is_asked:
                 figures = read_figures()
                 self._look(phase.name, now_s, figures)
-                self.view.show(phase.name, left_s, lambda: figures)
+                self.view.show(self._find_progress(phase, left_s), lambda: figures)
             else:
-                self.view.show(phase.name, left_s, read_figures)
+                self.view.show(self._find_progress(phase, left_s), read_figures)
         return next_due_s
+
+    def _find_progress(self, phase: Phase, left_s: float) -> RunProgress:
+        phases = self.scenario.phases
+        number = phases.index(phase)
+        planned_s = [each.duration_s for each in phases]
+        return RunProgress(
+            phase=phase.name,
+            number=number + 1,
+            phases=len(phases),
+            left_s=left_s,
+            done_s=sum(planned_s[: number + 1]) - left_s,
+            whole_s=sum(planned_s),
+            may_end_earlier=any(each.until != "duration" for each in phases[number:]),
+            in_force=[f"{each.name} on {each.on}" for each in self._list_disturbances() if each.end_ns is None],
+        )
 
     def _look(self, phase: str, now_s: float, figures: LiveFigures) -> None:
         workers = {process.name for role in ("worker", "scheduler") for process in self._processes.of_role(role)}

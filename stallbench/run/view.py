@@ -6,16 +6,16 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
-from rich.table import Table
 
 from stallbench.console import VisibleConsole
-from stallbench.measures import MEASURES, split_metric
 from stallbench.run.live_figures import LiveFigures
+from stallbench.run.panel import Panel, RunProgress
+from stallbench.run.shown_figures import list_shown
 
 _LINE_EVERY_S = 5.0
 _PHASE, _NARROWEST, _HEADING_LINES = 12, 7, 2
@@ -35,6 +35,7 @@ class RunView:
         self._last_line_s = float("-inf")
         self._headings: list[list[str]] = []
         self._holder: str | None = None
+        self._panel = Panel()
 
     def __enter__(self) -> Self:
         if self._live:
@@ -49,13 +50,13 @@ class RunView:
         """Print one permanent line."""
         self._console.print(f"[dim]{self._elapsed_s:6.1f} s[/dim]  {escape(sentence)}")
 
-    def show(self, phase: str, left_s: float, read_figures: Callable[[], LiveFigures]) -> None:
-        """Show the phase and the live figures. Call it about once a second: ``read_figures`` is called only if they are shown."""
+    def show(self, at: RunProgress, read_figures: Callable[[], LiveFigures]) -> None:
+        """Show how far the run has come, and its figures. Call it about once a second: ``read_figures`` is called only if they are shown."""
         if self._live:
-            self._live.update(_panel(phase, left_s, read_figures()), refresh=True)
+            self._live.update(self._panel.draw(at, read_figures()), refresh=True)
         elif time.monotonic() - self._last_line_s >= _LINE_EVERY_S:
             self._last_line_s = time.monotonic()
-            self._print_row(phase, left_s, read_figures())
+            self._print_row(at, read_figures())
 
     def show_progress(self, sentence: str) -> None:
         """Show what is going on now. Call it about once a second: elsewhere than on a terminal it prints a line every few seconds."""
@@ -65,11 +66,11 @@ class RunView:
             self._last_line_s = time.monotonic()
             self.say(sentence)
 
-    def _print_row(self, phase: str, left_s: float, figures: LiveFigures) -> None:
+    def _print_row(self, at: RunProgress, figures: LiveFigures) -> None:
         """Print the figures in columns, below their headings if these are not those of the row before; and who holds the horizon, if that has changed."""
         shown = list_shown(figures)
         headings = [["", "phase"], ["left", "s"], *(_wrap_heading(f"{each.label} {each.unit}".rstrip()) for each in shown)]
-        cells = [phase, f"{left_s:.0f}", *(each.value for each in shown)]
+        cells = [at.phase, f"{at.left_s:.0f}", *(each.value for each in shown)]
         widths = [_PHASE, 4, *(max(_NARROWEST, *map(len, heading)) for heading in headings[2:])]
         if headings != self._headings:
             self._headings = headings
@@ -84,54 +85,6 @@ class RunView:
     @property
     def _elapsed_s(self) -> float:
         return time.monotonic() - self._began_s
-
-
-def _panel(phase: str, left_s: float, figures: LiveFigures) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", style="dim")
-    table.add_column()
-    table.add_row("phase", f"[bold]{phase}[/bold], {left_s:.0f} s left")
-    for shown in list_shown(figures):
-        table.add_row(shown.label, f"{shown.value} {shown.unit}".rstrip())
-    table.add_row("horizon held by", escape(figures.holder or "no long transaction"))
-    return table
-
-
-class ShownFigure(NamedTuple):
-    """A figure of the last seconds, as text."""
-
-    label: str
-    value: str
-    unit: str
-
-
-def list_shown(figures: LiveFigures) -> list[ShownFigure]:
-    """Return the figures that this queue has on all engines, ``?`` if unknown, then those that only this engine has."""
-    of_claims = (("claim_ms.p95", figures.claim_ms_p95, ".2f"),) if figures.times_claims else ()
-    of_every_engine = (
-        ("enqueued.rate", figures.enqueued_rate, ".0f"),
-        ("completed.rate", figures.completed_rate, ".0f"),
-        ("depth", figures.depth, ","),
-        *of_claims,
-    )
-    of_this_engine = (
-        ("dead_tuples", figures.dead_tuples, ","),
-        ("history_list_length", figures.history_list_length, ","),
-        ("deadlocks", figures.deadlocks, ","),
-        ("oldest_transaction_s", figures.oldest_transaction_s, ".0f"),
-    )
-    return [
-        *(_show(*figure) for figure in of_every_engine),
-        *(_show(*figure) for figure in of_this_engine if figure[1] is not None),
-    ]
-
-
-def _show(metric: str, value: float | None, form: str) -> ShownFigure:
-    """Return a figure with the label and unit of its measure. A ``metric`` without a statistic is the latest sample."""
-    name, statistic = split_metric(metric)
-    measure = MEASURES[name]
-    label = measure.label_of(statistic) if statistic else measure.label
-    return ShownFigure(label, "?" if value is None else f"{value:{form}}", measure.unit_of(statistic))
 
 
 def _align(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -26,6 +26,7 @@ def figures(rate: float, depth: int | None = 1, enqueued: float | None = None) -
         history_list_length=None,
         deadlocks=None,
         oldest_transaction_s=None,
+        oldest_job_s=None,
         holder=None,
     )
 

@@ -13,7 +13,9 @@ from stallbench.console import VisibleConsole
 from stallbench.measures import MEASURES
 from stallbench.report.rows import find_highlights, list_phase_rows
 from stallbench.run.live_figures import LiveFigures
-from stallbench.run.view import RunView, ShownFigure, list_shown
+from stallbench.run.panel import Curve, Panel, RunProgress
+from stallbench.run.shown_figures import list_shown
+from stallbench.run.view import RunView
 from stallbench.studies.comparison.report import list_charts
 from tests.unit.made_up_run import PHASES, make_phases, make_run
 
@@ -54,6 +56,16 @@ def test_a_tile_compares_the_baseline_with_another_phase_even_if_claims_were_slo
     assert (tile.before, tile.after, tile.phase) == (3.0, 2.0, "longtx")
 
 
+PROGRESS = RunProgress(
+    phase="longtx",
+    number=2,
+    phases=3,
+    left_s=40.0,
+    done_s=60.0,
+    whole_s=140.0,
+    may_end_earlier=True,
+    in_force=["idle_writer-1 on primary"],
+)
 FIGURES = LiveFigures(
     enqueued_rate=40.4,
     completed_rate=None,
@@ -64,6 +76,7 @@ FIGURES = LiveFigures(
     history_list_length=None,
     deadlocks=0,
     oldest_transaction_s=None,
+    oldest_job_s=None,
     holder=None,
 )
 
@@ -81,13 +94,13 @@ def test_the_live_view_of_a_library_leaves_out_its_claims_which_are_not_timed() 
 
 def test_the_live_view_has_the_labels_and_units_of_its_measures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MEASURES, "depth", replace(MEASURES["depth"], label="waiting jobs"))
-    assert list_shown(FIGURES) == [
-        ShownFigure("enqueued", "40", "jobs/s"),
-        ShownFigure("completed", "?", "jobs/s"),
-        ShownFigure("waiting jobs", "1,234", ""),
-        ShownFigure("claim time p95", "1.23", "ms"),
-        ShownFigure("dead tuples", "7", ""),
-        ShownFigure("deadlocks", "0", ""),
+    assert [(shown.label, shown.value, shown.unit) for shown in list_shown(FIGURES)] == [
+        ("enqueued", "40", "jobs/s"),
+        ("completed", "?", "jobs/s"),
+        ("waiting jobs", "1,234", ""),
+        ("claim time p95", "1.23", "ms"),
+        ("dead tuples", "7", ""),
+        ("deadlocks", "0", ""),
     ]
 
 
@@ -105,7 +118,7 @@ def test_where_there_is_no_terminal_figures_are_labelled_once_in_at_most_120_cha
     for holder in (None, "idle_writer-1 on primary (pid 5702, idle in transaction)", None):
         view._last_line_s = float("-inf")
         figures = replace(longest, holder=holder)
-        view.show("a-phase-with-a-long-name", 118, partial(replace, figures))
+        view.show(replace(PROGRESS, phase="a-phase-with-a-long-name", left_s=118.0), partial(replace, figures))
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= 120, lines
     assert [line.split() for line in lines[:2]] == [
@@ -113,6 +126,46 @@ def test_where_there_is_no_terminal_figures_are_labelled_once_in_at_most_120_cha
         ["phase", "s", "jobs/s", "jobs/s", "depth", "p95", "ms", "tuples", "deadlocks", "transaction", "s"],
     ]
     assert [line[10:].split()[0] for line in lines[2:]] == ["a-phase-with", "a-phase-with", "horizon", "a-phase-with", "horizon"]
+
+
+def test_the_panel_fits_100_columns_and_says_what_is_in_force_and_how_long_it_takes() -> None:
+    out = StringIO()
+    console = VisibleConsole(file=out, width=100, force_terminal=True, color_system=None)
+    panel, figures = (
+        Panel(),
+        replace(FIGURES, oldest_job_s=8.5, holder="idle_writer-1 on primary (pid 5702, idle in transaction)" * 3),
+    )
+    for depth in range(200):
+        drawn = panel.draw(PROGRESS, replace(figures, depth=depth))
+    console.print(drawn)
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 100, lines
+    text = " ".join(out.getvalue().split())
+    for part in (
+        "longtx (2 of 3), 40 s left",
+        "at most 1 min 20 s left",
+        "in force idle_writer-1 on primary",
+        "queue depth 199",
+        "most 199",
+    ):
+        assert part in text, part
+    (depths,) = [line for line in lines if "queue depth" in line]
+    assert "▁" in depths
+    assert "█" in depths
+
+
+def test_a_curve_has_the_greatest_value_of_each_part_of_the_time_since_the_start() -> None:
+    curve = Curve(width=8)
+    for value in [0.0] * 50 + [100.0] + [0.0] * 49:
+        curve.add(value)
+    assert len(str(curve)) <= 8
+    assert str(curve).count("█") == 1
+    assert curve.greatest == 100.0
+    gap = Curve(width=8)
+    for each in (1.0, None, 2.0):
+        gap.add(each)
+    assert str(gap) == "▅ █"
+    assert str(Curve()) == ""
 
 
 def test_the_charts_of_a_comparison_have_the_titles_of_their_measures(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from stallbench.studies.soak.soak import carry_out_soak, continue_soak
 from stallbench.verdicts import Verdict, judge
 from tests.unit.fake_runner import FakeRunner, raise_at
 from tests.unit.made_up_run import make_record, make_run
-from tests.unit.test_shown_measures import FIGURES
+from tests.unit.test_shown_measures import FIGURES, PROGRESS
 from tests.unit.test_soak_bad_input import make_soak
 
 pytestmark = pytest.mark.slow
@@ -133,5 +133,5 @@ def test_the_folder_of_a_cycle_that_was_not_recorded_any_more_is_made_again(tmp_
 def test_the_figures_of_a_soak_are_in_its_log_too(tmp_path: Path) -> None:
     """So that they are written when the terminal is closed."""
     view = SoakView(tmp_path / "soak.log")
-    view.show("baseline", 5.0, lambda: FIGURES)
+    view.show(replace(PROGRESS, phase="baseline", left_s=5.0), lambda: FIGURES)
     assert "baseline, 5 s left: " in (tmp_path / "soak.log").read_text()

@@ -12,13 +12,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.console import TABLE_WIDTH, VisibleConsole
-from stallbench.report.terminal import format_result
+from stallbench.report.terminal import format_words
 from stallbench.run.live_figures import LiveFigures
-from stallbench.run.view import RunView, list_shown
+from stallbench.run.panel import RunProgress
+from stallbench.run.shown_figures import list_shown
+from stallbench.run.view import RunView
 from stallbench.studies.regressions import print_regressions
 from stallbench.studies.soak.drift import Drift
 from stallbench.studies.soak.record import SoakRecord
-from stallbench.studies.soak.report import describe_adjustment, describe_outcome, find_notes, format_drift
+from stallbench.studies.soak.report import describe_adjustment, find_notes, format_drift
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 from stallbench.visible_text import say
 
@@ -47,16 +49,16 @@ class SoakView(RunView):
         except OSError:
             self._detach()
 
-    def show(self, phase: str, left_s: float, read_figures: Callable[[], LiveFigures]) -> None:
+    def show(self, at: RunProgress, read_figures: Callable[[], LiveFigures]) -> None:
         """Show the progress of the cycle, less often than a run does."""
         if time.monotonic() - self._shown_s >= _SHOW_EVERY_S:
             self._shown_s = time.monotonic()
-            super().show(phase, left_s, read_figures)
+            super().show(at, read_figures)
 
-    def _print_row(self, phase: str, left_s: float, figures: LiveFigures) -> None:
+    def _print_row(self, at: RunProgress, figures: LiveFigures) -> None:
         """Say the figures in one line: as a message they are in the log, too, and a closed terminal does not end the soak."""
         shown = ", ".join(f"{each.label} {each.value} {each.unit}".rstrip() for each in list_shown(figures))
-        self.say(f"{phase}, {left_s:.0f} s left: {shown}")
+        self.say(f"{at.phase}, {at.left_s:.0f} s left: {shown}")
 
     def _detach(self) -> None:
         self._is_detached = True
@@ -78,7 +80,7 @@ def print_soak(record: SoakRecord, drifts: Mapping[str, Drift | None], report: s
     for note in find_notes(record):
         console.print(f"[yellow]{escape(note)}[/]")
     print_regressions(record.regressions, console)
-    console.print(f"\n{format_result(record.verdict)}  {escape(describe_outcome(record))}")
+    console.print(f"\n{format_words(record.words)}", soft_wrap=True)
     console.print(f"report: {report}", soft_wrap=True)
 
 
