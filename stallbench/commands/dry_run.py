@@ -7,17 +7,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from stallbench.base.duration import format_duration
-from stallbench.engines import ENGINES
-from stallbench.queues import find_queue
+from stallbench.base.number_text import format_bytes
 from stallbench.run.capacity import count_measured_s
+from stallbench.scenario.description import describe_experiment, describe_judged
 from stallbench.scenario.model import Scenario
-from stallbench.scenario.requirement import PARTS
-from stallbench.scenario.sections import Phase
 from stallbench.servers.find_starters import find_starters
-from stallbench.studies.soak.disk import SERVER_BYTES, estimate_cycle_bytes, format_bytes
-from stallbench.verdicts.expectations import describe_expectation
-from stallbench.verdicts.requirements import RULES
+from stallbench.studies.soak.disk import SERVER_BYTES, estimate_cycle_bytes
 
 _SHOWN_RATE = 100.0
 """Jobs per second, if the load is yet to be measured."""
@@ -30,45 +25,11 @@ def find_obstacle(scenario: Scenario) -> str | None:
 
 def describe_dry_run(scenario: Scenario, runs: Path, external: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield what a run needs and does, each with its heading; a continuation has none. ``external``: the addresses of ``--dsn``."""
-    yield "queue", f"{scenario.queue.kind}: {find_queue(scenario.queue.kind).summary}"
-    yield "servers", _describe_servers(scenario, external)
-    yield "load", f"{_describe_load(scenario)}; {scenario.workers.count} workers"
-    for number, phase in enumerate(scenario.phases):
-        yield "" if number else "phases", _describe_phase(phase)
+    addresses = ", ".join(address.partition("=")[0] for address in external)
+    yield from describe_experiment(scenario, f"external, none is started: {addresses}" if external else "")
     yield "time", _describe_time(scenario)
     yield from _describe_disk(scenario, runs, is_external=bool(external))
-    yield from _describe_judged(scenario)
-
-
-def _describe_servers(scenario: Scenario, external: Sequence[str]) -> str:
-    if external:
-        return f"external, none is started: {', '.join(address.partition('=')[0] for address in external)}"
-    database = scenario.database
-    title = ENGINES[database.engine].title
-    parts = [f"{title}{f' {database.version}' if database.version else ''}: a primary"]
-    if database.replicas:
-        parts.append(f"{database.replicas} {'replica' if database.replicas == 1 else 'replicas'}")
-    if second := find_queue(scenario.queue.kind).second_engine:
-        parts += [traits.title for engine, traits in ENGINES.items() if engine == second]
-    if database.pooler:
-        parts.append(f"PgBouncer, {database.pooler} mode")
-    return f"{', '.join(parts)}; started for this run, and stopped after it"
-
-
-def _describe_load(scenario: Scenario) -> str:
-    producers = scenario.producers
-    backlog = f", and {producers.backlog:,} at the start" if producers.backlog else ""
-    if producers.wants_rate:
-        return f"{producers.capacity_share:.0%} of what the workers can do, which is measured first{backlog}"
-    return f"{producers.rate:g} jobs/s{backlog}" if producers.rate else f"no jobs during the phases{backlog}"
-
-
-def _describe_phase(phase: Phase) -> str:
-    injected = [f"{each.kind} on {each.on}" for each in phase.longrunners]
-    injected += [f"{each.kind} on {each.on}" for each in phase.faults]
-    at_most = "" if phase.until == "duration" else "at most "
-    what = ", ".join([*injected, *([] if phase.measured else ["not measured"])])
-    return f"{phase.name}: {at_most}{format_duration(phase.duration_s)}{f', {what}' if what else ''}"
+    yield from describe_judged(scenario)
 
 
 def _describe_time(scenario: Scenario) -> str:
@@ -99,14 +60,3 @@ def _describe_disk(scenario: Scenario, runs: Path, *, is_external: bool) -> Iter
 def _describe_free(folder: Path) -> str:
     existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     return f"{format_bytes(shutil.disk_usage(existing).free)} are free in {folder}"
-
-
-def _describe_judged(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    lines = []
-    for each in scenario.require:
-        aborts = "; the run ends as soon as it cannot be met any more" if each.abort else ""
-        lines += [f"required, {each.outcome}: {RULES[part].subject}{aborts}" for part in PARTS[each.outcome]]
-    lines += [f"expected: {describe_expectation(each)}" for each in scenario.expect]
-    lines.append("every check that applies: of the load, the fault, the records and the queue's promises")
-    for number, line in enumerate(lines):
-        yield "" if number else "judged", line

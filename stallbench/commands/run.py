@@ -198,10 +198,9 @@ def _require_own_servers(*, keep_servers: bool) -> None:
 
 def _print_dry_run_and_exit(scenario: Scenario, runs: Path, external: Sequence[str]) -> NoReturn:
     from stallbench.commands.dry_run import describe_dry_run, find_obstacle
+    from stallbench.commands.scenarios import print_description
 
-    say(f"{scenario.name}{f', variant {scenario.variant}' if scenario.variant else ''}: {scenario.summary}")
-    for heading, line in describe_dry_run(scenario, runs, external):
-        say(f"{heading:<8}  {line}")
+    print_description(scenario, describe_dry_run(scenario, runs, external))
     if not external and (obstacle := find_obstacle(scenario)):
         raise NotCarriedOutError(f"this machine cannot run it: {obstacle}")
     sys.exit(EXIT_PASS)

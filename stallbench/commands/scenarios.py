@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from stallbench.scenario.model import Scenario
+
+_HEADING_WIDTH = 9
 
 
 def list_(
@@ -65,8 +67,32 @@ def _print_wrapped(console: VisibleConsole, name: str, text: str, *, indent: int
     console.print(shown)
 
 
-def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOption = None) -> None:
-    """Show a scenario as it would run, as JSON: with its variant, all changes and all defaults.
+def print_description(scenario: Scenario, lines: Iterable[tuple[str, str]]) -> None:
+    """Print what a scenario is, and ``lines`` of it, each with its heading, which is empty if it goes on with the one before.
+
+    Wrapped, if this is a terminal.
+    """
+    console = VisibleConsole(highlight=False, soft_wrap=True)
+    of_variant = f", variant {scenario.variant}" if scenario.variant else ""
+    console.print(f"[bold]{escape(scenario.name + of_variant)}[/]: {escape(scenario.summary)}")
+    for heading, line in lines:
+        whole = f"{heading:<{_HEADING_WIDTH}}  {line}"
+        width = max(console.width, 40) if console.is_terminal else len(whole) + 1
+        wrapped = textwrap.wrap(whole, width, subsequent_indent=" " * (_HEADING_WIDTH + 4), break_on_hyphens=False)
+        shown = Text("\n".join(wrapped))
+        shown.stylize("bold cyan", 0, len(heading))
+        console.print(shown)
+
+
+def show(
+    scenario: ScenarioArgument,
+    variant: VariantOption = None,
+    set_: SetOption = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print all of it as JSON, for programs: with all changes and all defaults.")
+    ] = False,
+) -> None:
+    """Show a scenario as it would run: what happens, on what, for how long, what is asked, its variants, and how to run it.
 
     A queue in a Python file that the scenario names (kind = "FILE.py:CLASS") is loaded for its options, which executes that file: do so only with a
     scenario that you would run.
@@ -77,10 +103,15 @@ def show(scenario: ScenarioArgument, variant: VariantOption = None, set_: SetOpt
 
         stallbench show longtx
         stallbench show longtx --variant skip_locked --set producers.rate=1000
+        stallbench show longtx --json
     """
-    from stallbench.scenario.file import read_scenario
+    from stallbench.scenario.description import describe_scenario
+    from stallbench.scenario.file import find_scenario, read_scenario, read_variants
 
     chosen = read_scenario(scenario, variant=variant, overrides=set_ or [])
+    if not as_json:
+        print_description(chosen, describe_scenario(chosen, read_variants(find_scenario(scenario))))
+        return
     print(make_visible(json.dumps(_fill_in(chosen), indent=2, ensure_ascii=False), notation=escape_in_json))
 
 

@@ -33,6 +33,11 @@ def list_changes(changes: Iterable[str]) -> list[str]:
     return [word for change in changes for word in ("--set", change)]
 
 
+def changes_of(changes: Iterable[str], section: str) -> list[str]:
+    """Return those of ``changes``, each ``key=value``, that are within a section of the scenario, or replace it."""
+    return [change for change in changes if change.partition("=")[0].strip().partition(".")[0] == section]
+
+
 def argument_of(name: str, file: str) -> str:
     """Return what `name_of` does, as a command takes it: never what could be an option."""
     called = name_of(name, file)

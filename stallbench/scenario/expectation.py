@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from stallbench.base.section import Section, Text, issue
 from stallbench.base.validation_issue import show_value
-from stallbench.measure import Better
+from stallbench.measure_definition import Better
 from stallbench.measures import measure_of, metric_names, split_metric
 from stallbench.records.events import parse_error
 from stallbench.suggestion import did_you_mean

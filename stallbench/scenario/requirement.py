@@ -23,6 +23,15 @@ PARTS: Mapping[Required, tuple[Part, ...]] = {
     "safe": ("lost", "repeated", "stranded"),
 }
 """The parts of the outcome that each name requires."""
+SUBJECTS: Mapping[Part, str] = {
+    "lost": "no job is lost",
+    "repeated": "no job is repeated without a reason that the promise allows",
+    "stranded": "no job is stranded beyond the declared rescue",
+    "workers": "no worker is gone for good",
+    "recovery": "back to normal within the phase that follows",
+    "effect": "jobs are done as quickly as before, whatever goes wrong",
+}
+"""What is required of each part, in the order in which a report shows them."""
 ABORTING: tuple[Required, ...] = tuple(name for name, parts in PARTS.items() if {"recovery", "effect"} & set(parts))
 """Those with a part that can be decided during a run: what was lost or repeated is known only at its end."""
 

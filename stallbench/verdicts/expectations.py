@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from stallbench.base.number_text import format_value
 from stallbench.measures import MEASURES
 from stallbench.run.record import RunRecord
+from stallbench.scenario.description import describe_bounds
 from stallbench.scenario.expectation import Expectation
 from stallbench.verdicts.check import Check, Finding, RunTables, Severity
 
@@ -39,7 +41,7 @@ class Expectations(Check):
         relative_to = expectation.relative_to
         subject = f"{expectation.metric} in {expectation.phase or 'the whole run'}"
         unit = MEASURES[measure].unit_of(statistic)
-        expected, because = _format_bounds(expectation, unit), expectation.because or ""
+        expected, because = describe_bounds(expectation, unit), expectation.because or ""
         value = run.metric(measure, statistic, expectation.phase)
         base = None if relative_to is None else run.metric(measure, statistic, relative_to)
         uncertain = next((one for one in run.record.uncertain_metrics if one.metric == expectation.metric), None)
@@ -82,13 +84,6 @@ def _describe_none(record: RunRecord) -> str:
     return "there are no expectations" if record.is_observation else "the scenario has no expectations"
 
 
-def describe_expectation(expectation: Expectation) -> str:
-    """Return what must hold, in one line."""
-    measure, _, statistic = expectation.metric.partition(".")
-    bounds = _format_bounds(expectation, MEASURES[measure].unit_of(statistic))
-    return f"{expectation.metric} in {expectation.phase or 'the whole run'} is {bounds}"
-
-
 def _describe_busier_machine(run: RunTables, expectation: Expectation, unit: str) -> str:
     """Say that the machine was busier than in the other phase, to follow a reason; empty if it was not, or if the measure is no time or rate.
 
@@ -105,27 +100,3 @@ def _describe_busier_machine(run: RunTables, expectation: Expectation, unit: str
 
 def _format_ratio(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio >= 0.005 or ratio <= 0 else "less than 0.01"
-
-
-def _format_bounds(expectation: Expectation, unit: str) -> str:
-    of_what = f" times {expectation.relative_to}" if expectation.relative_to else f" {unit}".rstrip()
-    bounds = [
-        f"{words} {bound:,.10g}{of_what}"
-        for bound, words in ((expectation.at_least, "at least"), (expectation.at_most, "at most"))
-        if bound is not None
-    ]
-    return " and ".join(bounds)
-
-
-def format_value(value: float, unit: str = "") -> str:
-    """Format a number with three significant digits below 100, and as a whole number above, and its ``unit`` if there is one."""
-    if value == int(value) and abs(value) < 1e15:
-        number = f"{int(value):,}"
-    else:
-        number = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return f"{number} {unit}".rstrip()
-
-
-def format_count(count: float, singular: str) -> str:
-    """Format a whole number of things: ``1 position``, ``2 positions``."""
-    return f"{count:,.0f} {singular}{'' if count == 1 else 's'}"

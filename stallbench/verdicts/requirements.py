@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
+from stallbench.base.number_text import format_value
 from stallbench.run.record import RunRecord
-from stallbench.scenario.requirement import Part
+from stallbench.scenario.requirement import SUBJECTS, Part
 from stallbench.verdicts.check import WORST_FIRST, Check, Finding, Result, RunTables, Severity
-from stallbench.verdicts.expectations import format_value
 from stallbench.verdicts.outcome import Jobs, Outcome, PhaseOutcome, Safety
 
 _IDS = 5
@@ -19,22 +18,15 @@ _S_PER_MINUTE, _S_PER_HOUR = 60.0, 3600.0
 _JudgePhase = Callable[[PhaseOutcome], tuple[Result, str]]
 
 
-class Rule(NamedTuple):
-    """What is required of a part of the outcome."""
-
-    subject: str
-    severity: Severity
-
-
-RULES: Mapping[Part, Rule] = {
-    "lost": Rule("no job is lost", Severity.JOBS_LOST),
-    "repeated": Rule("no job is repeated without a reason that the promise allows", Severity.JOBS_REPEATED),
-    "stranded": Rule("no job is stranded beyond the declared rescue", Severity.JOBS_LEFT_BEHIND),
-    "workers": Rule("no worker is gone for good", Severity.PROPERTY),
-    "recovery": Rule("back to normal within the phase that follows", Severity.EXPECTATION),
-    "effect": Rule("jobs are done as quickly as before, whatever goes wrong", Severity.EXPECTATION),
+_SEVERITIES: Mapping[Part, Severity] = {
+    "lost": Severity.JOBS_LOST,
+    "repeated": Severity.JOBS_REPEATED,
+    "stranded": Severity.JOBS_LEFT_BEHIND,
+    "workers": Severity.PROPERTY,
+    "recovery": Severity.EXPECTATION,
+    "effect": Severity.EXPECTATION,
 }
-"""Of each part of the outcome: what is required, and how severe it is if that is not so. In the order in which a report shows them."""
+"""How severe it is that a part of the outcome is not as required."""
 
 
 class Requirements(Check):
@@ -53,10 +45,9 @@ class Requirements(Check):
         if not required:
             return [self.not_applicable("the outcome is as required", "the scenario requires nothing of the outcome")]
         findings = [
-            self.finding(*judged, severity=rule.severity)
-            for part, rule in RULES.items()
+            self.finding(*_judge(part, subject, run.record, run.outcome), severity=_SEVERITIES[part])
+            for part, subject in SUBJECTS.items()
             if part in required
-            for judged in [_judge(part, rule.subject, run.record, run.outcome)]
         ]
         if run.record.ended_early and not any(each.result == "fail" for each in findings):
             why = f"the run was ended early, because {run.record.ended_early}; its records do not confirm that"

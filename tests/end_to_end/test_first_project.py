@@ -148,7 +148,7 @@ def test_the_wheel_works_in_another_folder(from_wheel: Installed) -> None:
     listed = from_wheel.stallbench("list")
     assert "from stallbench" not in listed, "it is the bench itself, and no package with plug-ins"
     assert [line for line in listed.splitlines() if line.split()[:1] == ["longtx"]]
-    assert '"name": "longtx"' in from_wheel.stallbench("show", "longtx")
+    assert '"name": "longtx"' in from_wheel.stallbench("show", "longtx", "--json")
     assert "nothing is missing" in from_wheel.stallbench("doctor")
     assert "what this command needs is installed" in from_wheel.stallbench("setup")
     from_wheel.stallbench("run", "longtx", *(part for change in SHORT for part in ("--set", change)))

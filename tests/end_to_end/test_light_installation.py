@@ -69,7 +69,7 @@ def test_it_is_small(environment: Path) -> None:
 
 def test_scenarios_are_listed_shown_and_validated_without_the_bench(stallbench: Command) -> None:
     assert "longtx" in stallbench("list").stdout
-    assert '"name": "worker-crash"' in stallbench("show", "worker-crash").stdout
+    assert '"name": "worker-crash"' in stallbench("show", "worker-crash", "--json").stdout
     assert stallbench("validate", "longtx", "failover", "store-race", "cron-twice-library").stdout == "4 files are valid\n"
     assert '"properties"' in stallbench("schema").stdout
 

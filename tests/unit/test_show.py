@@ -27,7 +27,7 @@ faults = [{ kind = "kill", on = "workers", every = "2s" }]
 def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], **changes: Any) -> dict[str, Any]:
     path = tmp_path / "short.toml"
     path.write_text(SCENARIO)
-    show(str(path), **changes)
+    show(str(path), as_json=True, **changes)
     content: dict[str, Any] = json.loads(capsys.readouterr().out)
     return content
 
@@ -46,3 +46,32 @@ def test_options_of_the_queue_of_faults_and_of_maintenance_are_shown_with_their_
 
 def test_a_changed_option_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(tmp_path, capsys, set_=["queue.batch=7"])["queue"]["batch"] == 7
+
+
+def test_a_person_is_told_what_happens_what_is_asked_and_how_to_run_it(capsys: pytest.CaptureFixture[str]) -> None:
+    show("longtx")
+    lines = capsys.readouterr().out.splitlines()
+    text = "\n".join(lines)
+    assert lines[0].startswith("longtx: ")
+    headings = [line.split()[0] for line in lines[1:] if not line.startswith(" ")]
+    assert headings == ["queue", "servers", "load", "phases", "judged", "variants", "run"]
+    for part in (
+        "idle_writer on primary",
+        "at least 5 times baseline",
+        "skip_locked: ",
+        "stallbench run longtx",
+        "stallbench compare longtx",
+    ):
+        assert part in text, part
+
+
+def test_a_variant_is_shown_with_the_command_that_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "short.toml"
+    path.write_text(f'{SCENARIO}\n[variants.slow]\nsummary = "Slower."\nproducers.rate = 10\n')
+    show(str(path), variant="slow", set_=["queue.batch=7"])
+    text = capsys.readouterr().out
+    assert "short, variant slow: Slower." in text
+    assert "10 jobs/s" in text
+    assert "kill on workers" in text
+    assert "meanwhile  watchdog on primary" in text
+    assert f"stallbench run {path} --variant slow --set queue.batch=7" in text
