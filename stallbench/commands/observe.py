@@ -144,6 +144,14 @@ def observe(
             help="With --record, and without --dsn: print what was read at that time, like 14:05, 'yesterday 14:05' or '90m ago'.",
         ),
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="With --dsn: print what the server still knows of the time since then, like yesterday, 14:05 or '90m ago'. Takes --log and --json.",
+        ),
+    ] = None,
     runs: RunsOption = RUNS,
 ) -> None:
     """Find out why a queue is slow, on a live server: who holds the horizon, what is blocked, dead rows, slow claims, stuck jobs.
@@ -169,20 +177,18 @@ def observe(
         stallbench observe mcp --dsn postgresql://reader@db.test/app
         stallbench observe --dsn postgresql://reader@db.test/app --record history
         stallbench observe --record history --at "yesterday 14:05"
+        stallbench observe --dsn postgresql://reader@db.test/app --since yesterday
     """
-    if at is not None:
-        others: dict[str, object] = {
-            "--dsn": dsn,
-            "mcp": mode,
-            "--once": once,
-            "--for": for_,
-            "--report": report,
-            "--expect": expect,
-            "--expose": expose,
-        }
-        others |= {"--record-profile": record_profile, "--webhook": webhook, "--table": table, "--log": log}
+    if at is not None or since is not None:
+        others: dict[str, object] = {"mcp": mode, "--once": once, "--for": for_, "--report": report, "--expect": expect}
+        others |= {"--expose": expose, "--record-profile": record_profile, "--webhook": webhook, "--table": table}
         others |= {"--keep": keep, "--keep-size": keep_mb}
-        _answer(at, record, [option for option, value in others.items() if value], shows_all=all_, as_json=json)
+        others |= {"--since": since, "--dsn": dsn, "--log": log} if at is not None else {"--record": record}
+        given = [option for option, value in others.items() if value]
+        if at is not None:
+            _answer(at, record, given, shows_all=all_, as_json=json)
+        elif since is not None:
+            _report_since(since, dsn or [], given, log=log, as_json=json)
         return
     from stallbench.observe.command import observe_continuously, observe_once
     from stallbench.observe.options import read_options
@@ -231,6 +237,16 @@ def _answer(at: str, folder: Path | None, others: Sequence[str], *, shows_all: b
     if others:
         raise BadInputError(f"--at cannot be combined with {', '.join(others)}: it reads a history, and no server")
     answer(folder, read_moment(at, datetime.now().astimezone()), shows_all=shows_all, as_json=as_json)
+
+
+def _report_since(since: str, dsn: list[str], others: Sequence[str], *, log: Path | None, as_json: bool) -> None:
+    """Print what a server still knows of a time. Raises `BadInputError` with options that are for a report of this moment."""
+    from stallbench.observe.past import read_moment
+    from stallbench.observe.since import report_since
+
+    if others:
+        raise BadInputError(f"--since cannot be combined with {', '.join(others)}: it reads a server once, and about the past")
+    report_since(dsn, read_moment(since, datetime.now().astimezone(), "--since"), log=log, as_json=as_json)
 
 
 def _judge_and_exit(folder: Path) -> NoReturn:

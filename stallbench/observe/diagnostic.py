@@ -81,6 +81,8 @@ class NotVisible:
     remedy: str = ""
     could_change_the_answer: bool = True
     """Whether what slows the queue down could be among it. If not, only a report of all figures names it."""
+    is_of_next_time: bool = False
+    """Whether the remedy shows it from then on alone: what was not kept is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

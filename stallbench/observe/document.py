@@ -56,6 +56,9 @@ class NotVisible(Part):
     why: str
     remedy: str = Field(description="what would let the user see it")
     could_change_the_answer: bool = Field(description="whether the cause of a slow queue could be among it")
+    is_of_next_time: bool = Field(
+        default=False, description="whether the remedy shows it from then on alone, and not what is over"
+    )
 
 
 class Figures(Part):
@@ -160,6 +163,7 @@ def _describe_not_visible(not_visible: diagnostic.NotVisible) -> NotVisible:
         why=not_visible.why,
         remedy=not_visible.remedy,
         could_change_the_answer=not_visible.could_change_the_answer,
+        is_of_next_time=not_visible.is_of_next_time,
     )
 
 
@@ -196,7 +200,11 @@ def read_observation(document: ReadingDocument) -> Observation:
         findings=tuple(map(_read_finding, document.findings)),
         not_visible=tuple(
             diagnostic.NotVisible(
-                what=one.what, why=one.why, remedy=one.remedy, could_change_the_answer=one.could_change_the_answer
+                what=one.what,
+                why=one.why,
+                remedy=one.remedy,
+                could_change_the_answer=one.could_change_the_answer,
+                is_of_next_time=one.is_of_next_time,
             )
             for one in document.cannot_see
         ),

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from stallbench.sql_literals import hide_literals
 
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
 
@@ -36,20 +35,9 @@ def format_since(age_s: float | None) -> str:
     return began.strftime("%H:%M:%S UTC" if age_s < _DAY_S else "%Y-%m-%d %H:%M UTC")
 
 
-def format_count(count: float | None) -> str:
-    """Return a whole number with separators; ``?`` if it is unknown."""
-    return "?" if count is None else f"{count:,.0f}"
-
-
-def format_bytes(size_bytes: float | None) -> str:
-    """Return a size in the unit that leaves at most four digits; ``?`` if it is unknown."""
-    if size_bytes is None:
-        return "?"
-    size, unit = float(size_bytes), 0
-    while abs(size) >= 1024 and unit < len(_UNITS) - 1:
-        size /= 1024
-        unit += 1
-    return f"{size:.0f} {_UNITS[unit]}" if unit == 0 or size >= 10 else f"{size:.1f} {_UNITS[unit]}"
+def format_moment(at: datetime) -> str:
+    """Return a time as a report about the past shows it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def format_ms(duration_ms: float | None) -> str:
@@ -57,11 +45,6 @@ def format_ms(duration_ms: float | None) -> str:
     if duration_ms is None:
         return "?"
     return f"{duration_ms:,.0f} ms" if duration_ms >= 100 else f"{duration_ms:.3g} ms"
-
-
-def format_plural(count: float, one: str, many: str | None = None) -> str:
-    """Return ``count`` with the noun for one, or for many (by default with an s)."""
-    return f"{format_count(count)} {one if count == 1 else many or one + 's'}"
 
 
 def shorten_text(text: str | None, length: int = 90, engine: str = "postgres") -> str:

@@ -17,6 +17,7 @@ _MOMENT = re.compile(
     r"(?:(?P<date>\d{4}-\d{2}-\d{2})[ T]|(?P<day>today|yesterday) )?(?P<time>\d{1,2}:\d{2}(?::\d{2})?)(?: ?(?P<zone>UTC|Z|[+-]\d{2}:?\d{2}))?",
     re.ASCII | re.IGNORECASE,
 )
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}|today|yesterday", re.ASCII | re.IGNORECASE)
 _AGO = re.compile(r"(\S+) ago", re.ASCII)
 _GAP_S = 120.0
 """Longer than the longest ``--every``: between two readings that are further apart the recorder did not run."""
@@ -35,19 +36,20 @@ def answer(folder: Path, at: datetime, *, shows_all: bool, as_json: bool) -> Non
     ObserveScreen(shows_all=shows_all).print(read_observation(found.document))
 
 
-def read_moment(text: str, now: datetime) -> datetime:
+def read_moment(text: str, now: datetime, option: str = "--at") -> datetime:
     """Return the time that a user means, in UTC; a text without a zone is in the machine's. ``now``: the time of the machine, with its zone.
 
-    Raises `BadInputError` if it cannot be read, or is not over.
+    A day without a time is its beginning. ``option``: that it is the value of. Raises `BadInputError` if it cannot be read, or is not over.
     """
-    option = f'--at "{text}"'
+    option = f'{option} "{text}"'
     try:
         if match := _AGO.fullmatch(text.strip()):
             return (now - timedelta(seconds=parse_duration_s(match[1], "10m"))).astimezone(UTC)
         moment = _read_clock(text.strip(), now)
     except (ValueError, OverflowError) as error:
         raise BadInputError(
-            f'{option}: {error}; expected a time like "14:05", "yesterday 14:05", "2026-11-27 14:05:30", "2026-11-27 13:05 UTC" or "90m ago"'
+            f'{option}: {error}; expected a time like "14:05", "yesterday", "yesterday 14:05", "2026-11-27 14:05:30", "2026-11-27 13:05 UTC" '
+            'or "90m ago"'
         ) from None
     if moment > now:
         raise BadInputError(f"{option}: that is {moment:%Y-%m-%d %H:%M:%S %z}, and not over; it is {now:%H:%M:%S %z} now")
@@ -55,7 +57,7 @@ def read_moment(text: str, now: datetime) -> datetime:
 
 
 def _read_clock(text: str, now: datetime) -> datetime:
-    match = _MOMENT.fullmatch(text)
+    match = _MOMENT.fullmatch(f"{text} 00:00" if _DAY.fullmatch(text) else text)
     if match is None:
         raise ValueError("cannot be read")
     zone = (match["zone"] or "").upper().replace("UTC", "+00:00").replace("Z", "+00:00")

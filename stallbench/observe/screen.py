@@ -17,10 +17,11 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from stallbench.base.number_text import format_plural
 from stallbench.console import VisibleConsole
 from stallbench.observe.changes import find_changes
 from stallbench.observe.diagnostic import Finding, NotVisible, Section, Severity
-from stallbench.observe.formatting import capitalize_first, format_age, format_plural
+from stallbench.observe.formatting import capitalize_first, format_age
 from stallbench.observe.observer import Observation
 
 _STYLES = {Severity.CRITICAL: "bold white on red", Severity.WARNING: "bold black on yellow", Severity.NOTE: "bold black on cyan"}
@@ -218,7 +219,11 @@ def _are_figures(values: Iterable[str]) -> bool:
 
 
 def _unseen(one: NotVisible) -> Iterator[RenderableType]:
-    yield Padding(Text(f"{one.what}: {one.why}." + (" To see it:" if one.remedy else "")), (0, 0, 0, 1), expand=False)
+    yield Padding(
+        Text(f"{one.what}: {one.why}." + (f" To see it{' the next time' if one.is_of_next_time else ''}:" if one.remedy else "")),
+        (0, 0, 0, 1),
+        expand=False,
+    )
     if one.remedy:
         yield _statement(one.remedy)
 

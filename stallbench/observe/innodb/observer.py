@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from stallbench.engines.mysql import DRIVER
@@ -29,10 +31,8 @@ _REFUSED = {1044, 1045, 1142, 1143, 1227, 1356, 1370}
 def make_innodb_observer(servers: ObservedServers, queues: QueuesDiagnostic, load: LoadDiagnostic | None = None) -> Observer:
     """Return the observer. ``queues``: finds and counts the queues. ``load``: records the load of the queue."""
     assert isinstance(queues, InnoDBQueuesDiagnostic), "of this family of engines"
-    endpoints = {PRIMARY: servers.primary, **servers.replicas}
-    return Observer(
-        lambda name: InnoDBSession(endpoints[name], name, servers.encryption.get(name)),
-        tuple(servers.replicas),
+    return _make_observer(
+        servers,
         [
             InnoDBRightsDiagnostic(),
             InnoDBLockWaitsDiagnostic(),
@@ -45,6 +45,37 @@ def make_innodb_observer(servers: ObservedServers, queues: QueuesDiagnostic, loa
             InnoDBConnectionsDiagnostic(),
             *([load] if load else []),
         ],
+    )
+
+
+def make_innodb_observer_since(servers: ObservedServers, since: datetime) -> Observer:
+    """Return an observer of what the server still knows of the time from ``since`` on, for one reading."""
+    from stallbench.observe.innodb.since.counters import InnoDBCountersDiagnostic
+    from stallbench.observe.innodb.since.latest_deadlock import LatestDeadlockDiagnostic
+    from stallbench.observe.innodb.since.logged_settings import InnoDBLoggedSettingsDiagnostic
+    from stallbench.observe.innodb.since.longest_executions import InnoDBLongestExecutionsDiagnostic
+
+    return _make_observer(
+        servers,
+        [
+            InnoDBRightsDiagnostic(),
+            InnoDBCountersDiagnostic(since),
+            LatestDeadlockDiagnostic(),
+            InnoDBLongestExecutionsDiagnostic(since),
+            InnoDBHorizonDiagnostic(),
+            InnoDBPreparedDiagnostic(),
+            InnoDBReplicationDiagnostic(),
+            InnoDBLoggedSettingsDiagnostic(),
+        ],
+    )
+
+
+def _make_observer(servers: ObservedServers, diagnostics: Sequence[Diagnostic]) -> Observer:
+    endpoints = {PRIMARY: servers.primary, **servers.replicas}
+    return Observer(
+        lambda name: InnoDBSession(endpoints[name], name, servers.encryption.get(name)),
+        tuple(servers.replicas),
+        diagnostics,
         describe=_describe,
         explain=_explain,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,10 +50,8 @@ def make_postgres_observer(
     servers: ObservedServers, queues: QueuesDiagnostic, log: Path | None, load: LoadDiagnostic | None = None
 ) -> Observer:
     """Return the observer. ``queues``: finds and counts the queues. ``log``: the server's log. ``load``: records the load of the queue."""
-    endpoints = {PRIMARY: servers.primary, **servers.replicas}
-    return Observer(
-        lambda name: ReadOnlySession(endpoints[name], name),
-        tuple(servers.replicas),
+    return _make_observer(
+        servers,
         [
             RightsDiagnostic(),
             ReplicasDiagnostic(),
@@ -73,6 +73,41 @@ def make_postgres_observer(
             WraparoundDiagnostic(),
             *([load] if load else []),
         ],
+    )
+
+
+def make_postgres_observer_since(servers: ObservedServers, since: datetime, log: Path | None) -> Observer:
+    """Return an observer of what the server still knows of the time from ``since`` on, for one reading. ``log``: the server's log."""
+    from stallbench.observe.postgres.since.database_counters import DatabaseCountersDiagnostic
+    from stallbench.observe.postgres.since.logged_settings import LoggedSettingsDiagnostic
+    from stallbench.observe.postgres.since.longest_executions import LongestExecutionsDiagnostic
+    from stallbench.observe.postgres.since.resets import ResetsDiagnostic
+    from stallbench.observe.postgres.since.server_log import ServerLogDiagnostic
+    from stallbench.observe.postgres.since.vacuums import VacuumsDiagnostic
+
+    return _make_observer(
+        servers,
+        [
+            RightsDiagnostic(),
+            ResetsDiagnostic(since),
+            DatabaseCountersDiagnostic(since),
+            LongestExecutionsDiagnostic(since),
+            VacuumsDiagnostic(since),
+            ServerLogDiagnostic(since, log),
+            ReplicasDiagnostic(),
+            HorizonDiagnostic(),
+            ReplicationDiagnostic(),
+            LoggedSettingsDiagnostic(),
+        ],
+    )
+
+
+def _make_observer(servers: ObservedServers, diagnostics: Sequence[Diagnostic]) -> Observer:
+    endpoints = {PRIMARY: servers.primary, **servers.replicas}
+    return Observer(
+        lambda name: ReadOnlySession(endpoints[name], name),
+        tuple(servers.replicas),
+        diagnostics,
         describe=_describe,
         explain=_explain,
     )
