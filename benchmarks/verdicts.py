@@ -7,7 +7,6 @@ a row after each run: its verdict, each expectation, and how long the command to
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import subprocess
 import sys
@@ -19,7 +18,9 @@ from pathlib import Path
 
 from stallbench.processes.parent_death import die_with_parent
 from stallbench.records.nanoseconds import NS_PER_S
+from stallbench.report.outcome_text import name_verdict
 from stallbench.run.record import read_record
+from stallbench.verdicts.verdict_file import read_verdict
 
 
 @contextmanager
@@ -45,16 +46,12 @@ def run_once(scenario: str, options: list[str], runs: Path) -> str:
     folder = (runs / "latest").resolve()
     if not (folder / "verdict.json").exists():
         return f"could not be carried out | {ended.stdout.strip().splitlines()[-1]} | {took_s:.0f} s | |"
-    verdict = json.loads((folder / "verdict.json").read_text())
-    phases = [phase for phase in read_record(folder / "run.json").phases if phase.start_ns and phase.end_ns]
+    record, verdict = read_record(folder / "run.json"), read_verdict(folder)
+    phases = [phase for phase in record.phases if phase.start_ns and phase.end_ns]
     phases_s = sum((phase.end_ns or 0) - (phase.start_ns or 0) for phase in phases) / NS_PER_S
-    checks = [
-        finding
-        for finding in verdict["findings"]
-        if finding["check"] == "expectations" or finding["result"] in ("fail", "unknown")
-    ]
-    found = "; ".join(f"{finding['reason'].split('; expected')[0]} ({finding['result']})" for finding in checks)
-    return f"{verdict['verdict'].upper()} | {found} | {took_s:.0f} s | {phases_s:.0f} s | {took_s - phases_s:.0f} s |"
+    checks = [finding for finding in verdict.findings if finding.check == "expectations" or finding.result in ("fail", "unknown")]
+    found = "; ".join(f"{finding.reason.split('; expected')[0]} ({finding.result})" for finding in checks)
+    return f"{name_verdict(record, verdict)} | {found} | {took_s:.0f} s | {phases_s:.0f} s | {took_s - phases_s:.0f} s |"
 
 
 def main() -> None:

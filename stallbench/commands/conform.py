@@ -47,7 +47,7 @@ def conform(
 ) -> None:
     """Try every promise of a queue: each operation on a real server, then a load in which processes are killed or paused at every crash point.
 
-    Prints one line for each promise: pass, FAIL, unknown, or info if the queue does not give the promise.
+    Prints one line for each promise: holds, broken, unknown, or not promised.
 
     A test that was interrupted, or of which a run could not be carried out, is continued with --continue.
 

@@ -10,13 +10,13 @@ from typing import NotRequired, TypedDict
 import numpy as np
 import pandas as pd
 
-from stallbench.measure import Chart as DeclaredChart
-from stallbench.measure import FromSamples, Measure
+from stallbench.base.number_text import format_value
+from stallbench.measure_definition import Chart as DeclaredChart
+from stallbench.measure_definition import FromSamples, Measure
 from stallbench.measures import CHARTS, MEASURES
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables
-from stallbench.verdicts.expectations import format_value
 from stallbench.visible_text import make_visible
 
 _DRAWN_QUANTILES = {"p95": "orange", "p50": "blue"}

@@ -11,11 +11,11 @@ from threading import Event
 
 import pyarrow as pa
 
+from stallbench.base.number_text import format_value
 from stallbench.measures import MEASURES
 from stallbench.pipeline.tables import MADE_WHOLE, TABLES
 from stallbench.run.first_facts import FirstFacts, read_first_facts
 from stallbench.run.view import RunView
-from stallbench.verdicts.expectations import format_value
 
 _POLL_S = 0.5
 

@@ -11,9 +11,9 @@ from statistics import median
 
 import pandas as pd
 
+from stallbench.base.number_text import format_value
 from stallbench.report.charts import ChartData, Figure, Series
 from stallbench.report.timeline import VacuumRun
-from stallbench.verdicts.expectations import format_value
 
 _BEFORE_S = 5
 _HIGHER = 3.0

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from stallbench.base.number_text import format_value
 from stallbench.engines.ending import statement_to_end
 from stallbench.injection.faults import find_faults
 from stallbench.records.injections import InjectionRecord
 from stallbench.run.record import RunRecord
-from stallbench.scenario.command import argument_of, is_of_project
+from stallbench.scenario.command import argument_of, changes_of, is_of_project, list_changes
 from stallbench.scenario.file import ScenarioError, find_scenario, read_mitigations
 from stallbench.scenario.model import Scenario
 from stallbench.shell_command import format_shell_command
 from stallbench.verdicts import Finding, Outcome, Verdict
 from stallbench.verdicts.check import Result
-from stallbench.verdicts.expectations import format_value
 from stallbench.verdicts.horizon import HolderStay
 from stallbench.verdicts.outcome import OtherQueries, PhaseOutcome, Recovery, Safety
 from stallbench.verdicts.requirements import Requirements, describe_awaiting, describe_jobs, format_ms
@@ -23,6 +24,43 @@ from stallbench.verdicts.verdict import REQUIREMENT_WORDS, describe_expected, de
 
 _IDS = 5
 _SHOWN_MITIGATIONS = 3
+_SHOWN_PROMISES = 3
+_BASELINE_WORDS: Mapping[Result, str] = {
+    "pass": "no worse than the baseline",
+    "fail": "worse than the baseline",
+    "unknown": "not known whether worse than the baseline",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictWords:
+    """The verdict of a study, or the result of its comparison with a baseline, as every page, file and line says it."""
+
+    result: Result
+    name: str
+    """What a badge shows, like *survived*."""
+    sentence: str
+    """Begins with the name, and has the reason."""
+
+
+class JudgedRun(Protocol):
+    """A run of a study that has a verdict."""
+
+    @property
+    def number(self) -> int:
+        """From 1."""
+
+    @property
+    def verdict(self) -> Result | None:
+        """None if the run was not completed."""
+
+    @property
+    def verdict_name(self) -> str:
+        """As `name_verdict` returned it; empty in records of earlier versions."""
+
+    @property
+    def reason(self) -> str:
+        """Of the verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +147,65 @@ def describe_verdict(record: RunRecord, verdict: Verdict) -> str:
     """Return the verdict and its reason as a sentence."""
     name, reason = name_verdict(record, verdict), explain_verdict(record, verdict)
     return f"{start_sentence(name)}{f': {reason}' if reason else ''}."
+
+
+def word_promises(result: Result, promises: Mapping[str, Result]) -> VerdictWords:
+    """Return the verdict of a queue whose promises were tried. ``promises``: what was found, by the name of each; ``info``: the queue does not give it."""
+    found = {each: [name for name, of_one in promises.items() if of_one == each] for each in ("pass", "fail", "unknown")}
+    if result == "pass":
+        kept = f"kept all {len(found['pass'])} promises" if len(found["pass"]) > 1 else "kept its promise"
+        others = len(promises) - len(found["pass"])
+        more = f"; it does not give {others} other{'s' if others > 1 else ''}" if others else ""
+        return VerdictWords(result=result, name=kept, sentence=f"{start_sentence(kept)}{more}.")
+    which = _list_first(found[result], _SHOWN_PROMISES)
+    if result == "fail":
+        broke = f"broke {len(found['fail'])} promise{'s' if len(found['fail']) > 1 else ''}"
+        return VerdictWords(result=result, name=broke, sentence=f"{start_sentence(broke)}: {which}.")
+    tried = sum(map(len, found.values()))
+    could_not = f"{len(found['unknown'])} of {tried} promises could not be judged: {which}" if which else "no promise was judged"
+    return VerdictWords(result=result, name="unknown", sentence=f"Unknown: {could_not}.")
+
+
+def word_of_queue(queue: str, words: VerdictWords) -> str:
+    """Return the verdict of a queue as a sentence about it: a headline."""
+    if words.result in ("pass", "fail"):
+        return f"{queue} {words.sentence[:1].lower()}{words.sentence[1:]}"
+    return f"{queue}: {words.sentence}"
+
+
+def word_runs(noun: str, runs: Sequence[JudgedRun]) -> VerdictWords:
+    """Return the verdict of a study that has that of its runs together. ``noun``: what one is called; ``runs``: those that have a verdict."""
+    if not runs:
+        return VerdictWords(result="unknown", name="unknown", sentence=f"Unknown: no {noun} was completed.")
+    bad = [run for run in runs if run.verdict != "pass"]
+    if not bad:
+        name = " or ".join(dict.fromkeys(map(_name_of, runs)))
+        where = f"in all {len(runs)} {noun}s" if len(runs) > 1 else f"in the only {noun}"
+        return VerdictWords(result="pass", name=name, sentence=f"{start_sentence(name)} {where}.")
+    failed = [run for run in bad if run.verdict == "fail"]
+    first = (failed or bad)[0]
+    others = f", and unknown in {len(bad) - len(failed)}" if failed and len(bad) > len(failed) else ""
+    where = f"in {len(failed or bad)} of {len(runs)} {noun}s{others}" if len(runs) > 1 else f"in the only {noun}"
+    why = f"{where}, first in {noun} {first.number}: {first.reason}" if len(runs) > 1 else f"{where}: {first.reason}"
+    return VerdictWords(
+        result="fail" if failed else "unknown",
+        name=_name_of(first),
+        sentence=f"{start_sentence(_name_of(first))} {why}{'' if why.endswith('.') else '.'}",
+    )
+
+
+def _name_of(run: JudgedRun) -> str:
+    return run.verdict_name or {"pass": "passed", "fail": "failed"}.get(run.verdict or "", "unknown")
+
+
+def word_baseline(result: Result) -> VerdictWords:
+    """Return what the comparison of a study with its baseline has shown."""
+    name = _BASELINE_WORDS[result]
+    return VerdictWords(result=result, name=name, sentence=f"{start_sentence(name)}.")
+
+
+def _list_first(names: Sequence[str], count: int) -> str:
+    return "; ".join([*names[:count], *([f"and {len(names) - count} more"] if len(names) > count else [])])
 
 
 def start_sentence(text: str) -> str:
@@ -327,7 +424,7 @@ def find_help(record: RunRecord, verdict: Verdict) -> Help | None:
     if not names:
         return None
     file = argument_of(record.scenario.name, record.scenario.file)
-    queue = [word for change in record.scenario.changes if change.startswith("queue") for word in ("--set", change)]
+    queue = list_changes(changes_of(record.scenario.changes, "queue"))
     others = " and others" if len(names) > _SHOWN_MITIGATIONS else ""
     measured = (
         " (docs/mitigations.md has what each did when it was measured)"
@@ -348,5 +445,5 @@ def _list_mitigations(scenario: Scenario) -> Sequence[str]:
         found = read_mitigations(find_scenario(named))
     except ScenarioError:  # the file of a run from elsewhere is not here, or has changed: then nothing is offered
         return []
-    has_own_queue = any(change.startswith("queue") for change in scenario.changes)
+    has_own_queue = bool(changes_of(scenario.changes, "queue"))
     return [name for name, changes_queue in found.items() if name != scenario.variant and not (has_own_queue and changes_queue)]

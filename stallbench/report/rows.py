@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from stallbench.base.number_text import format_value
 from stallbench.engines import ENGINES
-from stallbench.measure import FromSamples, Measure
+from stallbench.measure_definition import QUANTILES, FromSamples, Measure
 from stallbench.measures import MEASURES, split_metric
 from stallbench.run.record import RunRecord
 from stallbench.verdicts import RunTables
 from stallbench.verdicts.attribution import describe_missing_recovery
-from stallbench.verdicts.expectations import format_value
 from stallbench.verdicts.requirements import format_ms
 
 _OF_LIBRARIES = {"pickup_ms", "claim_statement_ms", "claim_statement_buffers"}
@@ -115,7 +115,7 @@ def list_distributions(run: RunTables) -> Distributions | None:
     found = {
         phase.name: values
         for phase in run.record.started_phases
-        if all(values := [run.metric("latency_ms", name, phase.name) or 0.0 for name in ("p50", "p95", "p99", "max")])
+        if all(values := [run.metric("latency_ms", name, phase.name) or 0.0 for name in (*QUANTILES, "max")])
     }
     if not found:
         return None

@@ -74,7 +74,7 @@ class IndexEntry(BaseModel):
     began_ns: int | None = Field(default=None, ge=0, le=_LATEST_NS)
     verdict: Literal["pass", "fail", "unknown"]
     verdict_name: _Text = ""
-    """The words of a run's verdict; a study has none."""
+    """The words of the verdict."""
     outcome: _Text = ""
     """What happened to the queue, or what the study shows."""
     effect: _Text = ""

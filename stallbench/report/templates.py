@@ -9,9 +9,9 @@ import jinja2
 from markupsafe import Markup
 
 from stallbench import PROJECT
+from stallbench.base.number_text import format_value
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report.markdown import escape_markdown, format_code
-from stallbench.verdicts.expectations import format_value
 from stallbench.visible_text import make_visible
 
 TEMPLATES = PROJECT / "reports" / "templates"

@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from stallbench.console import VisibleConsole
 from stallbench.report.outcome_text import (
+    VerdictWords,
     describe_outcome,
     describe_verdict,
     find_ending,
@@ -65,6 +66,7 @@ def format_finding(finding: Finding) -> str:
     return f"  [{_COLOURS[finding.result]}]{finding.result:<8}[/] {escape(finding.reason)}"
 
 
-def format_result(result: str) -> str:
-    """Return the result of everything together, in large letters and its colour, in rich's markup."""
-    return f"[bold {_COLOURS[result]}]{result.upper()}[/]"
+def format_words(words: VerdictWords) -> str:
+    """Return the sentence of a study's verdict, its name in its colour, in rich's markup."""
+    name = start_sentence(words.name)
+    return f"[bold {_COLOURS[words.result]}]{escape(name)}[/]{escape(words.sentence.removeprefix(name))}"

@@ -1,4 +1,4 @@
-"""``junit.xml`` of a study: a suite for each run, with a case for each finding of its verdict, and one for the findings against the baseline."""
+"""``junit.xml`` of a study: what it shows, a suite for each run, with a case for each finding of its verdict, and one for the findings against the baseline."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stallbench.report.junit import make_case, write_suites
 from stallbench.studies.regressions import CHECK
 from stallbench.studies.study import StudyRecord, StudyRun
 from stallbench.verdicts.verdict_file import NAME, read_verdict
+from stallbench.visible_text import make_visible
 
 
 def make_run_suite(title: str, runs: Path, run: StudyRun, where: str) -> TestSuite:
@@ -27,11 +28,14 @@ def make_run_suite(title: str, runs: Path, run: StudyRun, where: str) -> TestSui
 
 
 def write_junit(folder: Path, scenario: str, record: StudyRecord, suites: Iterable[TestSuite]) -> None:
-    """Write ``junit.xml`` with ``suites`` and, if the study is compared with a baseline, one more with a case for each finding."""
-    regressions = []
-    if record.regressions:
-        suite = TestSuite(f"stallbench.{scenario}")
-        for finding in record.regressions:
-            suite.add_testcase(make_case(finding.subject, f"{record.id}.{CHECK}", finding.result, finding.reason))
-        regressions = [suite]
-    write_suites(folder / "junit.xml", [*suites, *regressions])
+    """Write ``junit.xml`` with ``suites`` and one more, which has a case with the verdict of the study and one for each finding against its baseline.
+
+    The verdict is also a property of that suite, because a case that passes has no message.
+    """
+    words = record.words
+    of_study = TestSuite(make_visible(f"stallbench.{scenario}"))
+    of_study.add_testcase(make_case("what the study shows", f"{record.id}.verdict", words.result, words.sentence))
+    of_study.add_property("verdict", make_visible(words.sentence))
+    for finding in record.regressions:
+        of_study.add_testcase(make_case(finding.subject, f"{record.id}.{CHECK}", finding.result, finding.reason))
+    write_suites(folder / "junit.xml", [of_study, *suites])

@@ -12,8 +12,8 @@ from stallbench.report.outcome_text import OutcomeTile
 from stallbench.report.run_index import IndexEntry, name_queue, write_entry
 from stallbench.report.templates import format_clock
 from stallbench.run.record import RunRecord, read_record
-from stallbench.studies.regressions import describe_outcome
-from stallbench.studies.study import Record, StudyFolder, StudyRecord
+from stallbench.studies.regressions import word_regressions
+from stallbench.studies.study import Record, StudyFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +58,6 @@ def describe_where(first: RunRecord | None) -> str:
     return f" · {name_queue(first)} · {format_clock(first.phases[0].start_ns)}" if first else ""
 
 
-def describe_progress(record: StudyRecord) -> str:
-    """Return how far a study has come, in one sentence."""
-    done, runs = sum(run.status == "completed" for run in record.runs), len(record.runs)
-    if record.is_running:
-        return f"Running: {done} of {runs} runs are done."
-    if record.status != "completed":
-        return f"Not complete: {record.reason or 'the bench was killed'}; {done} of {runs} runs are done."
-    return (
-        f"Completed: {done} runs." if done == runs else f"Completed: {done} of {runs} runs; the others could not be carried out."
-    )
-
-
 def write_pages(folder: StudyFolder[Record], record: Record, page: Page) -> None:
     """Write ``report.html``, ``summary.md`` and the row of the index into the study's folder."""
     addresses = [f"{run.folder}/report.html" if run.folder else "" for run in record.runs]
@@ -79,13 +67,13 @@ def write_pages(folder: StudyFolder[Record], record: Record, page: Page) -> None
     elif record.status != "completed":
         notes.append(f"The {record.kind} is not complete: {record.reason or 'the bench was killed'}. --continue continues it.")
     first = read_first_record(folder.runs / run.folder for run in record.runs if run.folder)
-    verdict = record.verdict if record.status == "completed" else "unknown"
+    words = record.words
     content = {
         "record": record,
         "page": replace(page, notes=notes, kicker=page.kicker + describe_where(first)),
-        "verdict": verdict,
-        "said": describe_progress(record),
-        "outcome": describe_outcome(record.regressions),
+        "words": words,
+        "said": record.progress,
+        "compared": word_regressions(record.regressions),
         "runs": [
             (run, address if address and (folder.path / address).is_file() else "")
             for run, address in zip(record.runs, addresses, strict=True)
@@ -97,7 +85,8 @@ def write_pages(folder: StudyFolder[Record], record: Record, page: Page) -> None
         kind=record.kind,
         scenario=page.subject,
         queue=name_queue(first) if first else "",
-        verdict=verdict,
+        verdict=words.result,
+        verdict_name=words.name,
         outcome=" ".join(page.sentences),
     )
     write_entry(folder.path, entry)

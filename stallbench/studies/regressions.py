@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from stallbench.report.terminal import format_finding, format_result
+from stallbench.report.outcome_text import VerdictWords, word_baseline
+from stallbench.report.terminal import format_finding, format_words
 from stallbench.run.record import RunRecord
 from stallbench.scenario.model import Scenario
 from stallbench.verdicts.baseline.against import BaselineChoice
@@ -98,17 +99,23 @@ def make_finding(variant: str, result: Result, reason: str) -> Finding:
     )
 
 
-def describe_outcome(regressions: tuple[Finding, ...]) -> str:
-    """Return ``fail`` if a finding fails, else ``unknown`` if one is unknown or none could be decided, else ``pass``; empty without findings."""
+def decide_regressions(regressions: tuple[Finding, ...]) -> Result | None:
+    """Return ``fail`` if a finding fails, else ``unknown`` if one is unknown or none could be decided, else ``pass``; none without findings."""
     if not regressions:
-        return ""
+        return None
     decided = {finding.result for finding in regressions} - {"info"}
     return min(decided, key=WORST_FIRST.index, default="unknown")
 
 
+def word_regressions(regressions: tuple[Finding, ...]) -> VerdictWords | None:
+    """Return what the comparison with the baseline has shown; none without findings."""
+    result = decide_regressions(regressions)
+    return word_baseline(result) if result else None
+
+
 def print_regressions(regressions: tuple[Finding, ...], console: Console) -> None:
-    """Print a line for each finding, and the outcome; nothing if there is none."""
+    """Print a line for each finding, and what they show together; nothing if there is none."""
     for finding in regressions:
         console.print(format_finding(finding))
-    if outcome := describe_outcome(regressions):
-        console.print(f"{format_result(outcome)}  against the baseline")
+    if words := word_regressions(regressions):
+        console.print(format_words(words))

@@ -19,6 +19,7 @@ from typing import Annotated, ClassVar, Generic, Literal, Protocol, Self, TypeVa
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from stallbench.base.duration import ON_RECORD
+from stallbench.base.number_text import format_plural
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.base.storage.format import require_format
 from stallbench.base.storage.record_text import read_record_text
@@ -26,6 +27,7 @@ from stallbench.errors import EXIT_FAIL, EXIT_INTERRUPTED, EXIT_NOT_CARRIED_OUT,
 from stallbench.pipeline.process import PipelineProcess
 from stallbench.processes.reaper import is_bench_alive
 from stallbench.report.conclusion import conclude
+from stallbench.report.outcome_text import VerdictWords
 from stallbench.report.run_index import renew_index
 from stallbench.run.capacity import measure_capacity
 from stallbench.run.folder import STUDY, RunFolder
@@ -33,7 +35,7 @@ from stallbench.run.opening import open_run
 from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.run.view import RunView
 from stallbench.scenario.model import Scenario
-from stallbench.studies.regressions import describe_outcome
+from stallbench.studies.regressions import decide_regressions
 from stallbench.verdicts import Verdict
 from stallbench.verdicts.check import Finding
 
@@ -95,7 +97,34 @@ class StudyRecord(StudyPart):
     @property
     @abstractmethod
     def verdict(self) -> Literal["pass", "fail", "unknown"]:
-        """What the runs of a completed study show."""
+        """What the runs show: ``fail`` as soon as it is known, the others when the study is completed."""
+
+    @abstractmethod
+    def word_verdict(self) -> VerdictWords:
+        """Return the words of a verdict that is known."""
+
+    @property
+    def words(self) -> VerdictWords:
+        """How every page, file and line says the verdict, or that the study is not complete."""
+        if self.verdict != "fail" and (self.status != "completed" or self.is_lacking):
+            name = "running" if self.is_running else "not completed"
+            return VerdictWords(result="unknown", name=name, sentence=self.progress)
+        return self.word_verdict()
+
+    @property
+    def progress(self) -> str:
+        """How far the study has come, in one sentence."""
+        done, runs = sum(run.status == "completed" for run in self.runs), len(self.runs)
+        if self.is_running:
+            return f"Running: {done} of {runs} runs are done."
+        if self.status != "completed":
+            return f"Not completed: {self.reason or 'the bench was killed'}; {done} of {runs} runs are done."
+        if self.is_lacking and done < runs:
+            return f"Not completed: {done} of {runs} runs are done; the others could not be carried out."
+        if self.is_lacking:
+            return f"Not completed: all {runs} runs are done, but not all that was asked for could be run."
+        others = f"; {format_plural(runs - done, 'other')} did not come to the end" if done < runs else ""
+        return f"Completed: {format_plural(done, 'run')}{others}." if runs else "Completed."
 
     @property
     def is_lacking(self) -> bool:
@@ -109,7 +138,7 @@ class StudyRecord(StudyPart):
             return EXIT_INTERRUPTED if self.status == "aborted" else EXIT_NOT_CARRIED_OUT
         if self.is_lacking:
             return EXIT_NOT_CARRIED_OUT
-        return EXIT_PASS if self.verdict == "pass" and describe_outcome(self.regressions) in ("", "pass") else EXIT_FAIL
+        return EXIT_PASS if self.verdict == "pass" and decide_regressions(self.regressions) in (None, "pass") else EXIT_FAIL
 
     @property
     def is_running(self) -> bool:

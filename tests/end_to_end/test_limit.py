@@ -60,7 +60,7 @@ def test_workers_fail_against_a_baseline_of_workers_that_did_four_times_as_much(
     file.write_text(json.dumps(content))
     slower = bench.run(*asked, "--against", str(file))
     assert slower.returncode == 1, slower.stdout + slower.stderr
-    assert "FAIL  against the baseline" in slower.stdout
+    assert "Worse than the baseline." in slower.stdout
     (against,) = [path for path in bench.runs.glob("*-limit-longtx") if path != folder]
     assert "<failure" in (against / "junit.xml").read_text()
 

@@ -76,10 +76,10 @@ def test_the_command_says_of_a_broken_promise_what_was_found_and_what_was_expect
     assert ended.value.code == 1
     said = " ".join(capsys.readouterr().out.split())
     assert (
-        "FAIL a claimed job is given to no other worker: the job of a claim while only the newest one is ready: found 1; expected 2"
+        "broken a claimed job is given to no other worker: the job of a claim while only the newest one is ready: found 1; expected 2"
         in said
     )
-    assert "pass a claim carries the payload" in said
+    assert "holds a claim carries the payload" in said
     cases = {case.name: case.result for suite in JUnitXml.fromfile(str(junit)) for case in suite}
     assert cases["a claimed job is given to no other worker"]
     assert not cases["a claim carries the payload"]
@@ -158,7 +158,7 @@ def test_of_an_interrupted_test_the_files_have_what_was_tried_and_that_it_was_no
     (suite,) = JUnitXml.fromfile(str(junit))
     assert [case.name for case in suite] == list(expected)
     assert (suite.failures, suite.errors) == (0, 1)
-    assert f"unknown  every promise was tried: {why}" in capsys.readouterr().out
+    assert f"unknown       every promise was tried: {why}" in capsys.readouterr().out
 
 
 def test_a_library_is_tried_where_it_needs_no_claim(tmp_path: Path) -> None:

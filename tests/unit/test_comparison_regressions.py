@@ -20,7 +20,7 @@ from stallbench.scenario.file import read_scenario
 from stallbench.studies.baseline_collection import collect_baseline
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.screen import print_comparison
-from stallbench.studies.regressions import describe_outcome
+from stallbench.studies.regressions import decide_regressions
 from stallbench.verdicts.baseline.against import BaselineChoice, write_against
 from stallbench.verdicts.baseline.change import MetricComparison, choose_compared, find_changes
 from stallbench.verdicts.baseline.compared_metric import ComparedMetric, choose_subjects
@@ -86,7 +86,7 @@ def exit_code_of(folder: ComparisonFolder) -> int | str | None:
 def test_without_a_baseline_there_is_nothing(compare_against: CompareAgainst) -> None:
     folder = compare_against({"control": STEADY, "skip_locked": STEADY}, None)
     record, _ = conclude_comparison(folder)
-    assert (record.regressions, describe_outcome(record.regressions)) == ((), "")
+    assert (record.regressions, decide_regressions(record.regressions)) == ((), None)
     assert "against the baseline" not in (folder.path / "junit.xml").read_text()
     assert exit_code_of(folder) == EXIT_PASS
 
@@ -100,7 +100,7 @@ def test_each_variant_is_compared_with_its_own_runs(compare_against: CompareAgai
         for name in ("control", "skip_locked")
         for key in (LATENCY, RATIO, RATE)
     }
-    assert describe_outcome(record.regressions) == "fail"
+    assert decide_regressions(record.regressions) == "fail"
     assert exit_code_of(folder) == EXIT_FAIL
 
 
@@ -120,7 +120,7 @@ def test_a_variant_that_the_baseline_does_not_have_is_info(compare_against: Comp
     folder = compare_against({"control": STEADY, "skip_locked": STEADY}, {"control": STEADY, "no_recheck": STEADY})
     record, _ = conclude_comparison(folder)
     assert results_of(record)["skip_locked"] == "info"
-    assert describe_outcome(record.regressions) == "pass"
+    assert decide_regressions(record.regressions) == "pass"
 
 
 def test_a_metric_that_only_another_variant_is_expected_to_have_is_not_missing() -> None:
@@ -141,7 +141,7 @@ def test_if_the_records_of_runs_are_gone_it_is_unknown(compare_against: CompareA
     shutil.rmtree(folder.runs / (gone or "missing"))
     record, _ = conclude_comparison(folder)
     assert results_of(record)["control"] == "unknown"
-    assert describe_outcome(record.regressions) == "unknown"
+    assert decide_regressions(record.regressions) == "unknown"
     assert exit_code_of(folder) == EXIT_FAIL
 
 
@@ -154,7 +154,7 @@ def test_a_round_without_a_value_does_not_leave_the_decision_to_the_others(compa
     assert results_of(record)[f"skip_locked: {RATE}"] == "pass"
     reasons = [finding.reason for finding in record.regressions]
     assert f"skip_locked: {LATENCY}: it was not measured in 2 of 5 runs" in reasons
-    assert describe_outcome(record.regressions) == "unknown"
+    assert decide_regressions(record.regressions) == "unknown"
 
 
 @pytest.mark.parametrize("status", ["failed", "aborted", "planned"])
@@ -186,7 +186,7 @@ def test_the_pages_the_junit_file_and_the_terminal_have_it(compare_against: Comp
         console.file.getvalue(),
     ):
         assert "worse by 100.0%; significant" in text
-    assert "FAIL  against the baseline" in console.file.getvalue()
+    assert "Worse than the baseline." in console.file.getvalue()
     cases = {case.get("name"): case for case in ET.parse(folder.path / "junit.xml").iter("testcase")}
     assert [name for name in cases if name is not None and name.endswith(" against the baseline")] == [
         f"{name}: {key} against the baseline" for name in ("control", "skip_locked") for key in (LATENCY, RATIO, RATE)

@@ -181,13 +181,13 @@ def test_the_page_the_junit_file_and_the_record_have_each_promise(tmp_path: Path
     conclusion.write()
     assert [each.name for each in folder.read().promises] == [each.name for each in record.list_promises()]
     cases = [case.get("name") for case in ET.parse(folder.path / "junit.xml").iter("testcase")]
-    assert cases == [each.name for each in record.list_promises()]
+    assert cases == ["what the study shows", *(each.name for each in record.list_promises())]
     page = (folder.path / "report.html").read_text()
     assert "nothing lost, at every crash point" in page
     assert "stallbench conform skip_locked --set workers.count=2 --seed 1" in page
     capsys.readouterr()
     conclusion.show("the page")
-    assert capsys.readouterr().out == "\nPASS  7 pass\nreport: the page\n"
+    assert capsys.readouterr().out == "\nKept all 7 promises.\nreport: the page\n"
 
 
 def test_the_workers_of_a_library_are_killed_at_any_moment_after_all_points_were_tried() -> None:
@@ -226,7 +226,7 @@ def test_what_belongs_to_no_point_fails_too() -> None:
 
 def test_the_lines_say_the_result_first() -> None:
     promises = [PromiseOutcome(name="a", result="pass"), PromiseOutcome(name="b", result="fail", reason="found 1; expected 2")]
-    assert [describe_promise(each) for each in promises] == ["pass     a", "FAIL     b: found 1; expected 2"]
+    assert [describe_promise(each) for each in promises] == ["holds         a", "broken        b: found 1; expected 2"]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,8 @@ def test_the_files_can_be_read_whatever_the_queue_raises(raised: str, written: s
     )
     conclusion = KIND.conclude(tmp_path, record)
     conclusion.write()
-    (case,) = ET.parse(tmp_path / "junit.xml").iter("testcase")
+    verdict, case = ET.parse(tmp_path / "junit.xml").iter("testcase")
+    assert [failure.get("message") for failure in verdict] == ["Broke 1 promise: a."]
     assert [failure.get("message") for failure in case] == [written]
     assert ConformanceFolder(tmp_path).read().exit_code == 1
 

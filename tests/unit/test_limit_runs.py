@@ -163,7 +163,8 @@ class TestSearch:
             assert "With the horizon free the limit is between 158 and 166 jobs/s" in text
             assert "saturated after 0 s" in text
             assert "stallbench limit longtx --slo " in text
-        (case,) = ET.parse(folder.path / "junit.xml").iter("testcase")
+        verdict, case = ET.parse(folder.path / "junit.xml").iter("testcase")
+        assert (verdict.get("name"), list(verdict)) == ("what the study shows", [])
         assert (case.get("name"), list(case)) == ("the limit with the horizon free has a lower and an upper end", [])
 
 

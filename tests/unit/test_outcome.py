@@ -317,6 +317,8 @@ def test_who_did_it_and_what_ends_it_follow(tmp_path: Path) -> None:
     assert (
         ending.sentence == "Who did it: idle_writer-1 (session 77 on primary) kept old rows from being removed from 25 s to 55 s."
     )
+    page = make_report(run, judge(run)).read_text()
+    assert page.index("<h1>") < page.index("Who did it: ") < page.index('class="tile"'), "on a narrow screen, too"
 
 
 def test_what_may_help_is_a_command_that_fits_the_queue(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.leftovers import remove_leftovers
+from stallbench.report.outcome_text import VerdictWords
 from stallbench.run.folder import RunFolder, find_study_folder
 from stallbench.run.record import BenchRecord, describe_bench
 from stallbench.scenario.model import Scenario
@@ -31,6 +32,9 @@ class CountRecord(StudyRecord):
     @property
     def verdict(self) -> Literal["pass", "fail", "unknown"]:
         return "pass" if all(run.reason == "judged" for run in self.runs if run.status == "completed") else "fail"
+
+    def word_verdict(self) -> VerdictWords:
+        return VerdictWords(result=self.verdict, name="counted", sentence="Counted.")
 
 
 class CountFolder(StudyFolder[CountRecord]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import html
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -104,11 +105,12 @@ def test_the_page_the_junit_file_and_the_terminal_show_it(
     for text in ((folder.path / "report.html").read_text(), (folder.path / "summary.md").read_text()):
         assert command in text.replace("\\", "")
         assert "worker-1 exited" in text
-        assert "1 promise is broken" in text
+        assert "broke 1 promise: nothing else goes wrong (processes: worker-1 exited)." in html.unescape(text.replace("\\", ""))
     assert "at no known point: processes: worker-1 exited" in capsys.readouterr().out
     cases = list(ET.parse(folder.path / "junit.xml").iter("testcase"))
-    assert len(cases) == 2 * len(PROMISES) + 1
-    assert [case.get("classname") for case in cases if case.find("failure") is not None] == ["torture.skip_locked.elsewhere"]
+    assert len(cases) == 1 + 2 * len(PROMISES) + 1
+    failed = [case.get("classname") for case in cases if case.find("failure") is not None]
+    assert failed == [f"{folder.path.name}.verdict", "torture.skip_locked.elsewhere"]
     assert sum(case.find("skipped") is not None for case in cases) == 2, "no order is promised"
 
 
@@ -125,7 +127,7 @@ def test_on_a_full_disk_what_was_found_is_printed(
     said = capsys.readouterr()
     assert ended.value.code == 3
     assert f"{POINT}" in said.out
-    assert "2 of 2 runs are completed" in " ".join(said.out.split())
+    assert "2 of 2 runs are done" in " ".join(said.out.split())
     assert "the report could not be written: No space left on device; write it later by: stallbench report" in said.err
 
 
@@ -134,7 +136,7 @@ def test_a_run_that_was_not_carried_out_is_unknown_in_the_junit_file(fake: FakeR
     folder, _ = carry_out_torture(plan, tmp_path, RunView(), fake)
     read_kind(folder.path).conclude(folder.path).write()
     errors = [case for case in ET.parse(folder.path / "junit.xml").iter("testcase") if case.find("error") is not None]
-    assert [case.get("name") for case in errors] == ["the run is carried out"]
+    assert [case.get("name") for case in errors] == ["what the study shows", "the run is carried out"]
     assert "The torture is not complete: no server. --continue continues it." in (folder.path / "report.html").read_text()
 
 

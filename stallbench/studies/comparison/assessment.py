@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from stallbench.measure import Better
+from stallbench.measure_definition import Better
 from stallbench.verdicts.baseline.statistics import ByRound, Difference, find_mean
 
 RESIDUAL_SHARE = 0.25

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stallbench.base.number_text import format_value
 from stallbench.studies.comparison.ranking import FEWEST_COMMON, Agreement
 from stallbench.studies.comparison.record import ComparisonRecord
 from stallbench.studies.comparison.results import Results
 from stallbench.studies.comparison.standings import Standing
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL, Difference
-from stallbench.verdicts.expectations import format_value
 
 NOT_ENOUGH = "not enough rounds"
 NOT_RUN = "not run"

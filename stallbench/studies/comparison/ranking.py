@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from stallbench.measure import Better
+from stallbench.measure_definition import Better
 
 FEWEST_COMMON = 3
 """Two variants agree fully or not at all, so a coefficient would mean nothing."""

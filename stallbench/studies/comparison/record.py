@@ -11,6 +11,7 @@ from pydantic import model_validator
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.engines import ENGINES
 from stallbench.libraries import find_library
+from stallbench.report.outcome_text import VerdictWords, word_runs
 from stallbench.run.folder import STUDY, create_folder
 from stallbench.run.record import describe_bench
 from stallbench.scenario.model import CONTROL, Scenario
@@ -137,7 +138,12 @@ class ComparisonRecord(StudyRecord):
     @property
     def verdict(self) -> Literal["pass", "fail", "unknown"]:
         """Whether every run passed."""
-        return "pass" if all(run.verdict == "pass" for run in self.runs) else "fail"
+        found = {run.verdict for run in self.runs}
+        return "fail" if "fail" in found else "pass" if found == {"pass"} else "unknown"
+
+    def word_verdict(self) -> VerdictWords:
+        """Return what all runs have in common, or which do not."""
+        return word_runs("run", [run for run in self.runs if run.status == "completed"])
 
     @property
     def is_lacking(self) -> bool:

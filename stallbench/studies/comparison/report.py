@@ -10,6 +10,7 @@ from typing import TypedDict
 
 import pandas as pd
 
+from stallbench.base.number_text import format_value
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.measures import MEASURES
@@ -45,11 +46,10 @@ from stallbench.studies.comparison.notes import find_notes
 from stallbench.studies.comparison.record import ComparisonFolder, ComparisonRecord
 from stallbench.studies.comparison.results import Results
 from stallbench.studies.comparison.standings import Standing
-from stallbench.studies.page import describe_progress, describe_where, read_first_record
-from stallbench.studies.regressions import describe_outcome
+from stallbench.studies.page import describe_where, read_first_record
+from stallbench.studies.regressions import word_regressions
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 from stallbench.verdicts.check import RunTables
-from stallbench.verdicts.expectations import format_value
 
 _CURVES = (("claim_ms", "p95"), ("depth", ""), ("dead_tuples", ""), ("completed", "rate"))
 """What each chart draws: a measure, and the statistic of each second; empty for a sample."""
@@ -111,12 +111,11 @@ class ComparedChart(TypedDict):
 def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Results) -> None:
     """Write ``report.html``, ``summary.md`` and the row of the index into the comparison's folder."""
     first = read_first_record(folder.runs / run.folder for run in record.runs if run.folder)
-    verdict = record.verdict if record.status == "completed" else "unknown"
+    words = record.words
     kind = "matrix" if record.versions else "comparison"
     content = {
         "kicker": f"{kind} · {record.scenario.name} · {len(record.names)} {'versions' if record.versions else 'variants'}, interleaved{describe_where(first)}",
-        "verdict": verdict,
-        "said": _describe_runs(record),
+        "words": words,
         "tiles": _list_tiles(record, results),
         "record": record,
         "ranked": results.ranked.subject,
@@ -129,8 +128,7 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         ],
         "notes": list(find_notes(record, results)),
         "recommendation": results.recommendation,
-        "regressions": record.regressions,
-        "outcome": describe_outcome(record.regressions),
+        "compared": word_regressions(record.regressions),
         "kind": "version" if record.versions else "variant",
         "upgrades": list(_upgrade_rows(results)),
         "has_assessments": results.has_assessments,
@@ -153,17 +151,11 @@ def make_pages(folder: ComparisonFolder, record: ComparisonRecord, results: Resu
         scenario=record.scenario.name,
         variant=", ".join(record.names),
         queue=name_queue(first) if first else "",
-        verdict=verdict,
+        verdict=words.result,
+        verdict_name=words.name,
         outcome=results.recommendation,
     )
     write_entry(folder.path, entry)
-
-
-def _describe_runs(record: ComparisonRecord) -> str:
-    """Return how far the comparison has come, and how many of its runs did not pass, which makes its verdict a fail."""
-    progress = describe_progress(record)
-    bad = sum(run.verdict in ("fail", "unknown") for run in record.runs)
-    return f"{progress} {bad} of them did not pass." if bad else progress
 
 
 def _list_tiles(record: ComparisonRecord, results: Results) -> list[OutcomeTile]:

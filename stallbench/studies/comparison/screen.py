@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.console import TABLE_WIDTH, VisibleConsole
+from stallbench.report.terminal import format_words
 from stallbench.studies.comparison.formatting import (
     ScenarioTable,
     describe_adjustment,
@@ -60,7 +61,8 @@ def print_comparison(record: ComparisonRecord, results: Results, report: str, co
     for note in find_notes(record, results):
         console.print(f"[yellow]{escape(note)}[/]")
     print_regressions(record.regressions, console)
-    console.print(f"\n[bold]{escape(results.recommendation)}[/]")
+    console.print(f"\n{format_words(record.words)}")
+    console.print(f"[bold]{escape(results.recommendation)}[/]")
     console.print(f"report: {report}", soft_wrap=True)
 
 

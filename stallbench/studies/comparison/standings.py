@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+from stallbench.base.number_text import format_value
 from stallbench.studies.comparison.ranking import rank
 from stallbench.verdicts.baseline.compared_metric import ComparedMetric
 from stallbench.verdicts.baseline.statistics import ByRound, Difference, Spread, adjust, find_difference, find_spread
-from stallbench.verdicts.expectations import format_value
 
 NEGLIGIBLE_SHARE = 0.01
 """A difference below this share of the reference's median is no cost: it may be statistically significant, but it is negligible."""

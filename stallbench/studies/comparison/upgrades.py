@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
+from stallbench.base.number_text import format_value
 from stallbench.studies.comparison.standings import Compared, is_better
 from stallbench.studies.comparison.versions import read_version
 from stallbench.verdicts.baseline.statistics import FEWEST_ROUNDS, Difference, adjust, find_difference
-from stallbench.verdicts.expectations import format_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,15 @@ from rich.markup import escape
 
 from stallbench.console import VisibleConsole
 from stallbench.report.junit import make_case
-from stallbench.report.outcome_text import OutcomeTile
-from stallbench.report.terminal import format_result
-from stallbench.studies.conformance.promise_outcome import MARKS, describe_promise
+from stallbench.report.outcome_text import OutcomeTile, word_of_queue
+from stallbench.report.terminal import format_words
+from stallbench.studies.conformance.promise_outcome import describe_promise
 from stallbench.studies.conformance.record import ConformanceFolder, ConformanceRecord
 from stallbench.studies.junit import write_junit
 from stallbench.studies.kind import Conclusion, StudyKind
 from stallbench.studies.page import Page, PageTable, write_pages
 from stallbench.studies.torture.kind import list_point_tables
+from stallbench.studies.torture.outcome import STATES
 from stallbench.verdicts.check import Result
 
 _TILES: Mapping[Result, str] = {
@@ -47,12 +48,6 @@ class ConformanceKind(StudyKind[ConformanceRecord]):
         return Conclusion(folder, record, write, lambda report: _print(record, report))
 
 
-def describe_counts(record: ConformanceRecord) -> str:
-    """Return the number of promises by result."""
-    counts = Counter(each.result for each in record.list_promises())
-    return ", ".join(f"{counts[result]} {mark}" for result, mark in MARKS.items() if counts[result])
-
-
 def make_suite(record: ConformanceRecord) -> TestSuite:
     """Return a suite with a case for each promise."""
     suite = TestSuite("stallbench.conform")
@@ -62,13 +57,13 @@ def make_suite(record: ConformanceRecord) -> TestSuite:
 
 
 def _print(record: ConformanceRecord, report: str) -> None:
-    """Print the promises that do not hold, which were printed when they were tried, too, the number of promises by result, and the ``report``."""
+    """Print the promises that do not hold, which were printed when they were tried, too, the verdict, and the ``report``."""
     console = VisibleConsole(highlight=False, soft_wrap=True)
     console.print()
     for each in record.list_promises():
         if each.result not in ("pass", "info"):
             console.print(escape(describe_promise(each)))
-    console.print(f"{format_result(record.verdict)}  {escape(describe_counts(record))}")
+    console.print(format_words(record.words))
     console.print(f"report: {report}")
 
 
@@ -76,16 +71,16 @@ def _make_page(record: ConformanceRecord) -> Page:
     plan = record.plan
     promises = PageTable(
         title="Promises",
-        hint="info: the queue does not give the promise",
+        hint="not promised: the queue does not give the promise",
         headers=("promise", "result", "reason"),
-        rows=[(each.name, MARKS[each.result], each.reason) for each in record.list_promises()],
+        rows=[(each.name, STATES[each.result], each.reason) for each in record.list_promises()],
     )
     counts = Counter(each.result for each in record.list_promises())
     return Page(
-        kicker=f"conform · {plan.kind} on {plan.engine} · seed {plan.seed}",
+        kicker=f"conform{'' if record.runs else f' · {plan.title} on {plan.engine}'} · seed {plan.seed}",
         title="every promise of the queue was tried",
         subject=f"{plan.kind} on {plan.engine}",
-        sentences=[f"{plan.kind}: {describe_counts(record)}."],
+        sentences=[word_of_queue(plan.title, record.words)],
         tiles=[OutcomeTile(label=label, figure=f"{counts[result]:,}", note="") for result, label in _TILES.items()],
         tables=[promises, *(list_point_tables(plan, record.outcome) if record.outcome.trials else [])],
         command=record.command,

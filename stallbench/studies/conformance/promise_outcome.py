@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stallbench.studies.torture.outcome import NOT_TRIED, PROMISES, RESULTS, TortureOutcome
+from stallbench.studies.torture.outcome import NOT_TRIED, PROMISES, STATES, TortureOutcome
 from stallbench.verdicts.check import WORST_FIRST, Result
 
-MARKS: Mapping[Result, str] = {"pass": "pass", "fail": "FAIL", "unknown": "unknown", "info": "info"}
-_WIDTH = max(map(len, MARKS.values()))
+_WIDTH = max(map(len, STATES.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +24,7 @@ def summarise_torture(outcome: TortureOutcome) -> list[PromiseOutcome]:
     found = []
     for check, title in PROMISES.items():
         name = f"{title}, at every crash point"
-        results = {f"{each.trial.point} ({each.trial.action})": RESULTS[each.state_of(check)] for each in outcome.trials}
+        results = outcome.results_at(check)
         worst: Result = min(results.values(), key=WORST_FIRST.index, default="unknown")
         where = ", ".join(point for point, result in results.items() if result == worst)
         said_by = (NOT_TRIED, check) if worst == "unknown" else (check,)
@@ -52,4 +50,4 @@ def not_all_tried(why: str) -> PromiseOutcome:
 
 def describe_promise(promise: PromiseOutcome) -> str:
     """Return one line."""
-    return f"{MARKS[promise.result]:<{_WIDTH}}  {promise.name}{f': {promise.reason}' if promise.reason else ''}"
+    return f"{STATES[promise.result]:<{_WIDTH}}  {promise.name}{f': {promise.reason}' if promise.reason else ''}"

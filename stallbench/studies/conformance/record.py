@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from stallbench.queues import find_queue
+from stallbench.report.outcome_text import VerdictWords, word_promises
 from stallbench.run.folder import create_folder
 from stallbench.run.record import describe_bench
 from stallbench.shell_command import format_shell_command
@@ -87,6 +88,10 @@ class ConformanceRecord(StudyRecord):
         """Whether every promise holds, or is not given; unknown if none was shown to hold."""
         results = {promise.result for promise in self.list_promises()}
         return "fail" if "fail" in results else "unknown" if "unknown" in results or "pass" not in results else "pass"
+
+    def word_verdict(self) -> VerdictWords:
+        """Return how many promises the queue kept, or which it broke."""
+        return word_promises(self.verdict, {promise.name: promise.result for promise in self.list_promises()})
 
     @property
     def command(self) -> str:

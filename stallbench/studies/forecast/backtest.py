@@ -10,7 +10,7 @@ import numpy as np
 from stallbench.errors import BadInputError
 from stallbench.studies.forecast.capacity import Array, find_capacity
 from stallbench.studies.forecast.cost_model import fit
-from stallbench.studies.forecast.observation import FEWEST_SECONDS, Observation
+from stallbench.studies.forecast.measured_run import FEWEST_SECONDS, MeasuredRun
 from stallbench.studies.forecast.prediction import Forecast, make_forecast
 from stallbench.studies.forecast.trajectory import find_trajectory
 
@@ -54,7 +54,7 @@ class Backtest:
         }
 
 
-def require_comparable(fitted_to: Observation, longer: Observation) -> None:
+def require_comparable(fitted_to: MeasuredRun, longer: MeasuredRun) -> None:
     """Raise `BadInputError` if a forecast from ``fitted_to`` cannot be compared with ``longer``."""
     if longer.run == fitted_to.run:
         raise BadInputError(f"--against: {longer.run} is the run that the forecast is fitted to; expected another run")
@@ -64,7 +64,7 @@ def require_comparable(fitted_to: Observation, longer: Observation) -> None:
         )
 
 
-def backtest(forecast: Forecast, longer: Observation) -> Backtest:
+def backtest(forecast: Forecast, longer: MeasuredRun) -> Backtest:
     """Compare ``forecast``, made for the load of ``longer``, with what ``longer`` measured."""
     line, model, load = forecast.fit.claim_line, forecast.fit.model, forecast.load
     dead = longer.dead[-END_S:]
@@ -101,7 +101,7 @@ def backtest(forecast: Forecast, longer: Observation) -> Backtest:
     return Backtest(run=longer.run, held_s=longer.held_s, figures=tuple(figures))
 
 
-def hold_out(observation: Observation, *, seed: int) -> Backtest | None:
+def hold_out(measured: MeasuredRun, *, seed: int) -> Backtest | None:
     """Fit a forecast to the first half of a run's seconds, and compare it with the whole run.
 
     None if a half is too short for a fit, or if the run had no load of its own.
@@ -109,19 +109,19 @@ def hold_out(observation: Observation, *, seed: int) -> Backtest | None:
     It shows how far this forecast is off on this machine with this queue, at the run's own load. For another load the error may be greater.
     ``seed``: of the bootstrap.
     """
-    half = len(observation.dead) // 2
-    if half < FEWEST_SECONDS or observation.rate <= 0 or observation.workers <= 0:
+    half = len(measured.dead) // 2
+    if half < FEWEST_SECONDS or measured.rate <= 0 or measured.workers <= 0:
         return None
     first = replace(
-        observation,
-        dead=observation.dead[:half],
-        claim_s=observation.claim_s[:half],
-        calls_per_job=observation.calls_per_job[:half],
-        empty_per_job=observation.empty_per_job[:half],
-        completed=observation.completed[:half],
-        busy=observation.busy[:half],
+        measured,
+        dead=measured.dead[:half],
+        claim_s=measured.claim_s[:half],
+        calls_per_job=measured.calls_per_job[:half],
+        empty_per_job=measured.empty_per_job[:half],
+        completed=measured.completed[:half],
+        busy=measured.busy[:half],
     )
-    return backtest(make_forecast(first, fit(first, seed=seed)), observation)
+    return backtest(make_forecast(first, fit(first, seed=seed)), measured)
 
 
 def _median(values: Array) -> float:

@@ -10,7 +10,7 @@ from stallbench.errors import BadInputError
 from stallbench.queues.load_bounds import MOST_RATE, MOST_WORK_S, MOST_WORKERS
 from stallbench.studies.forecast.backtest import Backtest, backtest, hold_out, require_comparable
 from stallbench.studies.forecast.cost_model import fit
-from stallbench.studies.forecast.observation import observe
+from stallbench.studies.forecast.measured_run import read_measured_run
 from stallbench.studies.forecast.prediction import Forecast, make_forecast
 from stallbench.verdicts.check import RunTables
 
@@ -26,15 +26,15 @@ def forecast_run(folder: Path, *, rate: float | None, workers: int | None, work:
         raise BadInputError(f"--workers is {workers}; expected a number from 1 to {MOST_WORKERS}")
     work_s = None if work is None else _read_work_s(work)
     run = RunTables(folder)
-    observation = observe(run)
-    fitted = fit(observation, seed=int(run.record.seed))
-    return make_forecast(observation, fitted, rate=rate, workers=workers, work_s=work_s)
+    measured = read_measured_run(run)
+    fitted = fit(measured, seed=int(run.record.seed))
+    return make_forecast(measured, fitted, rate=rate, workers=workers, work_s=work_s)
 
 
 def find_own_error(folder: Path) -> Backtest | None:
     """Return how far a forecast from the first half of the run in ``folder`` is off in the whole run; none if a half is too short for one."""
     run = RunTables(folder)
-    return hold_out(observe(run), seed=int(run.record.seed))
+    return hold_out(read_measured_run(run), seed=int(run.record.seed))
 
 
 def backtest_forecast(folder: Path, longer_folder: Path) -> tuple[Forecast, Backtest]:
@@ -42,11 +42,11 @@ def backtest_forecast(folder: Path, longer_folder: Path) -> tuple[Forecast, Back
 
     Raises `BadInputError` for runs from which the cost of dead tuples cannot be fitted, and for two runs that are not comparable.
     """
-    run, longer = RunTables(folder), observe(RunTables(longer_folder))
-    observation = observe(run)
-    require_comparable(observation, longer)
-    fitted = fit(observation, seed=int(run.record.seed))
-    forecast = make_forecast(observation, fitted, rate=longer.rate, workers=longer.workers, work_s=longer.work_s)
+    run, longer = RunTables(folder), read_measured_run(RunTables(longer_folder))
+    measured = read_measured_run(run)
+    require_comparable(measured, longer)
+    fitted = fit(measured, seed=int(run.record.seed))
+    forecast = make_forecast(measured, fitted, rate=longer.rate, workers=longer.workers, work_s=longer.work_s)
     return forecast, backtest(forecast, longer)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from stallbench.studies.forecast.capacity import CostModel, find_processor_share
-from stallbench.studies.forecast.observation import Array, Observation
+from stallbench.studies.forecast.measured_run import Array, MeasuredRun
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 
 _DRAWS = 200
@@ -61,21 +61,21 @@ class Fit:
         return self.dead_tuple_s_interval[0] > 0
 
 
-def fit(observation: Observation, *, seed: int) -> Fit:
-    """Fit the cost model to ``observation``. ``seed``: of the bootstrap, so that the same run has the same forecast."""
-    line, model, residual = _fit_once(observation)
+def fit(measured: MeasuredRun, *, seed: int) -> Fit:
+    """Fit the cost model to ``measured``. ``seed``: of the bootstrap, so that the same run has the same forecast."""
+    line, model, residual = _fit_once(measured)
     random = np.random.default_rng(seed)
     draws = []
     for _ in range(_DRAWS):
-        redrawn_line, redrawn_model, _ = _fit_once(_draw(observation, random))
+        redrawn_line, redrawn_model, _ = _fit_once(_draw(measured, random))
         draws.append((redrawn_line, redrawn_model))
     return Fit(
         claim_line=line,
         model=model,
         draws=draws,
         residual=residual,
-        seconds=len(observation.dead),
-        most_dead=float(observation.dead.max()),
+        seconds=len(measured.dead),
+        most_dead=float(measured.dead.max()),
     )
 
 
@@ -85,21 +85,21 @@ def find_interval(values: Sequence[float]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _fit_once(observation: Observation) -> tuple[ClaimLine, CostModel, float]:
-    slope, intercept = _fit_line(observation.dead, observation.claim_s)
+def _fit_once(measured: MeasuredRun) -> tuple[ClaimLine, CostModel, float]:
+    slope, intercept = _fit_line(measured.dead, measured.claim_s)
     # A line through noise may cross zero, but a claim without dead tuples is never free.
-    line = ClaimLine(claim_s=max(intercept, float(observation.claim_s.min()) / 2), dead_tuple_s=slope)
+    line = ClaimLine(claim_s=max(intercept, float(measured.claim_s.min()) / 2), dead_tuple_s=slope)
 
-    at_processors = np.maximum(observation.busy - observation.completed * observation.work_s, 0.0)
-    share = find_processor_share(at_processors, observation.workers, observation.cpus)
-    outside_work_s = share * at_processors / observation.completed
-    calls = observation.calls_per_job + observation.empty_per_job
-    per_tuple, other_s = _fit_line(calls * observation.dead, outside_work_s - calls * line.claim_s)
+    at_processors = np.maximum(measured.busy - measured.completed * measured.work_s, 0.0)
+    share = find_processor_share(at_processors, measured.workers, measured.cpus)
+    outside_work_s = share * at_processors / measured.completed
+    calls = measured.calls_per_job + measured.empty_per_job
+    per_tuple, other_s = _fit_line(calls * measured.dead, outside_work_s - calls * line.claim_s)
     if per_tuple <= 0:
-        per_tuple, other_s = _fit_by_claims(line, share, calls * observation.dead, outside_work_s - calls * line.claim_s)
-    race, race_free_s = _fit_race(observation, line)
+        per_tuple, other_s = _fit_by_claims(line, share, calls * measured.dead, outside_work_s - calls * line.claim_s)
+    race, race_free_s = _fit_race(measured, line)
     model = CostModel(claim_s=line.claim_s, dead_tuple_s=per_tuple, other_s=max(other_s, 0.0), race=race, race_free_s=race_free_s)
-    fitted = model.other_s + calls * (model.claim_s + model.dead_tuple_s * observation.dead)
+    fitted = model.other_s + calls * (model.claim_s + model.dead_tuple_s * measured.dead)
     return line, model, float(np.median(np.abs(outside_work_s / fitted - 1)))
 
 
@@ -117,27 +117,27 @@ def _fit_by_claims(line: ClaimLine, share: Array, walked: Array, rest_s: Array) 
     return slope, float(np.median(rest_s - slope * walked))
 
 
-def _fit_race(observation: Observation, line: ClaimLine) -> tuple[float, float]:
+def _fit_race(measured: MeasuredRun, line: ClaimLine) -> tuple[float, float]:
     """Return ``race`` and ``race_free_s``, from the claims that each job took and the completions by others during one claim."""
-    claim_s = line.claim_s + line.dead_tuple_s * observation.dead
-    by_others = observation.completed * (1 - 1 / observation.workers)
-    if not (by_others.any() and (observation.calls_per_job > 1).any()):
+    claim_s = line.claim_s + line.dead_tuple_s * measured.dead
+    by_others = measured.completed * (1 - 1 / measured.workers)
+    if not (by_others.any() and (measured.calls_per_job > 1).any()):
         return 0.0, 0.0
-    race, intercept = _fit_line(claim_s, np.log(observation.calls_per_job) / by_others)
+    race, intercept = _fit_line(claim_s, np.log(measured.calls_per_job) / by_others)
     return (race, max(-intercept / race, 0.0)) if race > 0 else (0.0, 0.0)
 
 
-def _draw(observation: Observation, random: np.random.Generator) -> Observation:
-    seconds = len(observation.dead)
+def _draw(measured: MeasuredRun, random: np.random.Generator) -> MeasuredRun:
+    seconds = len(measured.dead)
     block = min(_BLOCK_S, seconds)
     starts = random.integers(0, seconds - block + 1, size=-(-min(seconds, _MOST_SECONDS) // block))
     drawn = (starts[:, None] + np.arange(block)[None, :]).ravel()
     return replace(
-        observation,
-        dead=observation.dead[drawn],
-        claim_s=observation.claim_s[drawn],
-        calls_per_job=observation.calls_per_job[drawn],
-        empty_per_job=observation.empty_per_job[drawn],
-        completed=observation.completed[drawn],
-        busy=observation.busy[drawn],
+        measured,
+        dead=measured.dead[drawn],
+        claim_s=measured.claim_s[drawn],
+        calls_per_job=measured.calls_per_job[drawn],
+        empty_per_job=measured.empty_per_job[drawn],
+        completed=measured.completed[drawn],
+        busy=measured.busy[drawn],
     )

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from stallbench.errors import BadInputError
 from stallbench.studies.forecast.capacity import CostModel, Load, find_capacity
 from stallbench.studies.forecast.cost_model import ClaimLine, Fit, find_interval
-from stallbench.studies.forecast.observation import Observation
+from stallbench.studies.forecast.measured_run import MeasuredRun
 from stallbench.studies.forecast.trajectory import Trajectory, find_trajectory
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
 
@@ -97,7 +97,7 @@ class Forecast:
 
 
 def make_forecast(
-    observation: Observation,
+    measured: MeasuredRun,
     fitted: Fit,
     *,
     rate: float | None = None,
@@ -106,14 +106,14 @@ def make_forecast(
 ) -> Forecast:
     """Forecast a load of ``rate``, ``workers`` and ``work_s``, each the run's own if none; raises `BadInputError` for an empty load."""
     load = Load(
-        rate=observation.rate if rate is None else rate,
-        workers=observation.workers if workers is None else workers,
-        work_s=observation.work_s if work_s is None else work_s,
-        cpus=observation.cpus,
+        rate=measured.rate if rate is None else rate,
+        workers=measured.workers if workers is None else workers,
+        work_s=measured.work_s if work_s is None else work_s,
+        cpus=measured.cpus,
     )
     if load.rate <= 0 or load.workers <= 0:
         raise BadInputError(
-            f"{observation.run}: {load.rate:g} jobs/s and {load.workers} workers; a forecast needs jobs and workers: "
+            f"{measured.run}: {load.rate:g} jobs/s and {load.workers} workers; a forecast needs jobs and workers: "
             "give --rate and --workers above 0"
         )
 
@@ -126,7 +126,7 @@ def make_forecast(
     saturates = fitted.depends_on_dead_tuples or capacity.value < load.rate
 
     def follow(model: CostModel) -> Trajectory:
-        return find_trajectory(model, load, observation.kept_per_job, to_s=HOUR_S)
+        return find_trajectory(model, load, measured.kept_per_job, to_s=HOUR_S)
 
     models = [fitted.model, *(model for _, model in fitted.draws)]
     trajectories = {id(model): follow(model) for model in models} if saturates else {}
@@ -142,53 +142,53 @@ def make_forecast(
     dead_at_saturation = estimate_on_trajectory(lambda trajectory: trajectory.dead_after(trajectory.time_to_saturation_s))
     worst = follow(replace(fitted.model, dead_tuple_s=fitted.dead_tuple_s_interval[1]))
     return Forecast(
-        run=observation.run,
-        queue=observation.queue,
+        run=measured.run,
+        queue=measured.queue,
         load=load,
-        kept_per_job=observation.kept_per_job,
+        kept_per_job=measured.kept_per_job,
         fit=fitted,
         saturates=saturates,
         capacity=capacity,
         time_to_saturation_s=estimate_on_trajectory(lambda trajectory: trajectory.time_to_saturation_s),
         dead_at_saturation=dead_at_saturation,
         worst_time_to_saturation_s=worst.time_to_saturation_s,
-        observed_time_to_saturation_s=observation.time_to_saturation_s,
+        observed_time_to_saturation_s=measured.time_to_saturation_s,
         slow_claims_after_s=estimate(find_slow_claims) if saturates else None,
         depth_after_hour=estimate_on_trajectory(lambda trajectory: trajectory.depth_after(HOUR_S)),
         dead_after_hour=estimate_on_trajectory(lambda trajectory: trajectory.dead_after(HOUR_S)),
-        assumptions=_list_assumptions(observation, load),
-        warnings=(*observation.notes, *_find_warnings(observation, fitted, load, dead_at_saturation)),
+        assumptions=_list_assumptions(measured, load),
+        warnings=(*measured.notes, *_find_warnings(measured, fitted, load, dead_at_saturation)),
     )
 
 
-def _list_assumptions(observation: Observation, load: Load) -> tuple[str, ...]:
+def _list_assumptions(measured: MeasuredRun, load: Load) -> tuple[str, ...]:
     return (
-        f"the horizon stays held, and each completed job leaves {observation.kept_per_job:.2f} dead tuples that remain, as in the run",
+        f"the horizon stays held, and each completed job leaves {measured.kept_per_job:.2f} dead tuples that remain, as in the run",
         "each dead tuple adds the same time to a claim, however many there are",
         f"{load.cpus} processors, as fast and as busy with other work as during the run, serve claims and completions; work needs none of them",
         "jobs are enqueued evenly, and the workers wait for nothing else",
     )
 
 
-def _find_warnings(observation: Observation, fitted: Fit, load: Load, dead_at_saturation: Estimate | None) -> list[str]:
+def _find_warnings(measured: MeasuredRun, fitted: Fit, load: Load, dead_at_saturation: Estimate | None) -> list[str]:
     warnings = []
     if dead_at_saturation and fitted.depends_on_dead_tuples and dead_at_saturation.value > _FAR * fitted.most_dead:
         warnings.append(
             f"far beyond the run: the queue saturates at {dead_at_saturation.value:,.0f} dead tuples, the run had at most {fitted.most_dead:,.0f}; "
             "a longer run or a higher rate makes the forecast more certain"
         )
-    if load.workers > 2 * observation.workers:
+    if load.workers > 2 * measured.workers:
         warnings.append(
-            f"{load.workers} workers are more than twice the {observation.workers} of the run, which does not show how so many interfere with each other"
+            f"{load.workers} workers are more than twice the {measured.workers} of the run, which does not show how so many interfere with each other"
         )
     if fitted.residual > _WIDE_RESIDUAL:
         warnings.append(
             f"the fit leaves {fitted.residual:.0%} of a second's service time unexplained: the machine was disturbed, or the cost model does not fit this queue"
         )
-    if observation.baseline_claim_s is not None and not 0.5 < fitted.claim_line.claim_s / observation.baseline_claim_s < 2:
+    if measured.baseline_claim_s is not None and not 0.5 < fitted.claim_line.claim_s / measured.baseline_claim_s < 2:
         warnings.append(
             f"the fit gives {fitted.claim_line.claim_s * 1e3:.2f} ms for a claim without dead tuples, the baseline had "
-            f"{observation.baseline_claim_s * 1e3:.2f} ms: one of the two was disturbed"
+            f"{measured.baseline_claim_s * 1e3:.2f} ms: one of the two was disturbed"
         )
     return warnings
 

@@ -97,7 +97,7 @@ def find_limits(plan: LimitPlan, runs: Path, say: Say, runner: Runner | None = N
     folder, record = begin_search(plan, runs)
     if plan.against:
         write_against(folder.path, plan.against)
-    return folder, Search(folder, record, runner or _separate_runs(), say, plan).carry_out()
+    return folder, LimitSearch(folder, record, runner or _separate_runs(), say, plan).carry_out()
 
 
 def continue_search(folder: LimitFolder, within_s: float, say: Say, runner: Runner | None = None) -> LimitRecord:
@@ -110,10 +110,10 @@ def continue_search(folder: LimitFolder, within_s: float, say: Say, runner: Runn
         record.require_lacking(folder.path)
     plan = replace(record.plan, within_s=within_s, against=read_against(folder.path))
     record = record.continued().model_copy(update={"plan": replace(plan, against=None), "limits": ()})
-    return Search(folder, record, runner or _separate_runs(), say, plan).carry_out()
+    return LimitSearch(folder, record, runner or _separate_runs(), say, plan).carry_out()
 
 
-class Search(Study[LimitRecord, LimitRun]):
+class LimitSearch(Study[LimitRecord, LimitRun]):
     """The probes with the horizon free, then with it held, each until no rate is left to try or its share of the time is over."""
 
     def __init__(self, folder: LimitFolder, record: LimitRecord, runner: Runner, say: Say, plan: LimitPlan) -> None:
@@ -192,5 +192,5 @@ class _QuietView(RunView):
     def show_progress(self, sentence: str) -> None:
         """Print nothing."""
 
-    def show(self, phase: str, left_s: float, read_figures: Callable[[], object]) -> None:
+    def show(self, at: object, read_figures: Callable[[], object]) -> None:
         """Print nothing."""

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stallbench.base.duration import format_duration
+from stallbench.report.outcome_text import VerdictWords
 from stallbench.run.folder import create_folder
 from stallbench.run.record import describe_bench
 from stallbench.scenario.command import argument_of, list_changes, list_variant
 from stallbench.scenario.model import Scenario
 from stallbench.shell_command import format_shell_command
 from stallbench.studies.limit.probes import Horizon, Probe
+from stallbench.studies.limit.rates import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.studies.limit.resources import find_first_exhausted
-from stallbench.studies.limit.search import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.studies.limit.slo import Slo
 from stallbench.studies.study import StudyFolder, StudyRecord, StudyRun
 from stallbench.verdicts.baseline.against import BaselineChoice
@@ -137,6 +138,15 @@ class LimitRecord(StudyRecord):
     def verdict(self) -> Literal["pass", "fail", "unknown"]:
         """``pass`` if each limit has a lower and an upper end."""
         return "pass" if all(limit.interval.is_bounded for limit in self.find_limits()) else "unknown"
+
+    def word_verdict(self) -> VerdictWords:
+        """Return whether the limits were found."""
+        if self.verdict == "pass":
+            return VerdictWords(result="pass", name="found", sentence="Found: each limit has a lower and an upper end.")
+        open_ = " and ".join(f"horizon {limit.horizon}" for limit in self.find_limits() if not limit.interval.is_bounded)
+        return VerdictWords(
+            result="unknown", name="unknown", sentence=f"Unknown: no lower or no upper end was found with {open_}."
+        )
 
 
 class LimitFolder(StudyFolder[LimitRecord]):

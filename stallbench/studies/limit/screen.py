@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stallbench.base.number_text import format_value
 from stallbench.console import TABLE_WIDTH, VisibleConsole
 from stallbench.studies.limit.record import Limit, LimitPlan, LimitRecord
 from stallbench.studies.limit.resources import UNKNOWN
 from stallbench.studies.regressions import print_regressions
-from stallbench.verdicts.expectations import format_value
 
 PROBE_HEADERS = ("jobs/s", "completed/s", "dead tuples", "sustained", "exhausted")
 """Of a table of probes; the bounded metric comes after the first."""

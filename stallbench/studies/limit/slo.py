@@ -8,10 +8,10 @@ from math import isfinite
 from typing import Literal
 
 from stallbench.base.duration import parse_duration_s
+from stallbench.base.number_text import format_value
 from stallbench.errors import BadInputError
 from stallbench.measures import MEASURES, measure_of, split_metric
 from stallbench.scenario.expectation import require_metric
-from stallbench.verdicts.expectations import format_value
 
 Operator = Literal["<", "<=", ">", ">="]
 _TEXT = re.compile(r"\s*(?P<metric>[a-z0-9_.]+)\s*(?P<operator><=|>=|<|>)\s*(?P<value>\S+)\s*")

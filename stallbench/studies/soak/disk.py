@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from stallbench.base.number_text import format_bytes
 from stallbench.errors import BadInputError
 from stallbench.records.sealing import SEALED
 from stallbench.run.folder import RunFolder
@@ -98,13 +99,6 @@ def remove_records(folder: RunFolder) -> None:
         shutil.rmtree(part, ignore_errors=True)
     for file in (folder.final_snapshot, folder.left_over):
         file.unlink(missing_ok=True)
-
-
-def format_bytes(count: float) -> str:
-    """Return a size in words."""
-    if count >= 1000 * _MB:
-        return f"{count / 1000 / _MB:.1f} GB"
-    return f"{count / _MB:.1f} MB" if count < 10 * _MB else f"{count / _MB:.0f} MB"
 
 
 def _device(path: Path) -> int:

@@ -49,7 +49,7 @@ def read_figures(run: RunTables) -> dict[str, Figure]:
             measure, _, statistic = metric.partition(".")
             value = run.metric(measure, statistic, phase)
             if value is not None:
-                figures[f"{metric} in {phase}"] = Figure(value=value)
+                figures[f"{metric} in {phase}"] = Figure(value=value, metric=metric, phase=phase)
     return figures | dict(_read_memory(run))
 
 
@@ -60,13 +60,18 @@ def _read_memory(run: RunTables) -> Iterator[tuple[str, Figure]]:
     samples = samples[samples["metric"].isin(_MEMORY) & samples["subject"].str.startswith("process:")]
     for subject, of_process in samples.groupby("subject"):
         name = str(subject).removeprefix("process:")
-        for metric, label in _MEMORY.items():
+        for metric in _MEMORY:
             median = of_process.loc[of_process["metric"] == metric, "number"].median()
             if name in pids and pd.notna(median):
-                yield f"{label} of {_name_position(name)}, MiB", Figure(value=float(median) / _MIB, subject=pids[name])
+                yield _make_memory(metric, _name_position(name), float(median), pids[name])
     own = psutil.Process().memory_info()
-    yield f"memory of {BENCH}, MiB", Figure(value=own.rss / _MIB, subject=str(os.getpid()))
-    yield f"private memory of {BENCH}, MiB", Figure(value=(own.rss - own.shared) / _MIB, subject=str(os.getpid()))
+    yield _make_memory("memory_bytes", BENCH, own.rss, str(os.getpid()))
+    yield _make_memory("private_bytes", BENCH, own.rss - own.shared, str(os.getpid()))
+
+
+def _make_memory(metric: str, process: str, memory_bytes: float, pid: str) -> tuple[str, Figure]:
+    """Return the name of a figure, and the figure, which is in MiB."""
+    return f"{_MEMORY[metric]} of {process}, MiB", Figure(value=memory_bytes / _MIB, metric=metric, process=process, subject=pid)
 
 
 def _find_pids(run: RunTables) -> dict[str, str]:

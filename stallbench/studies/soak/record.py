@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
+from stallbench.report.outcome_text import VerdictWords, word_runs
 from stallbench.scenario.model import Scenario
 from stallbench.studies.study import StudyPart, StudyRecord, StudyRun
 
@@ -13,6 +14,12 @@ class Figure(StudyPart):
     """One value of one cycle; its drift over the cycles is measured."""
 
     value: float
+    metric: str = ""
+    """Like ``claim_ms.p95``, or one of a process, like ``memory_bytes``."""
+    phase: str = ""
+    """Of a metric of the queue."""
+    process: str = ""
+    """Of a metric of a process."""
     subject: str = ""
     """What was measured, if it is not the same in every cycle, like a process id; only values of the same subject are compared."""
 
@@ -84,6 +91,10 @@ class SoakRecord(StudyRecord):
         if self.first_failed:
             return "fail"
         return "pass" if self.status == "completed" and self.completed else "unknown"
+
+    def word_verdict(self) -> VerdictWords:
+        """Return what all cycles have in common, or which do not."""
+        return word_runs("cycle", self.completed)
 
     def with_note(self, sentence: str) -> Self:
         """Return the record with a sentence that the report must show."""

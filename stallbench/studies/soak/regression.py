@@ -7,10 +7,10 @@ the first cycle to the last. A drift is compared only if it is significant and f
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from stallbench.measure import Better
+from stallbench.measure_definition import Better
 from stallbench.measures import has_direction, measure_of
 from stallbench.run.host_facts import read_host_facts
 from stallbench.run.record import RunRecord, read_record
@@ -19,7 +19,7 @@ from stallbench.studies import regressions
 from stallbench.studies.regressions import Measured, make_finding
 from stallbench.studies.soak.drift import FEWEST_CYCLES, Drift
 from stallbench.studies.soak.folder import SoakFolder
-from stallbench.studies.soak.record import SoakRecord
+from stallbench.studies.soak.record import CycleRun, Figure, SoakRecord
 from stallbench.verdicts.baseline.against import BaselineChoice, read_against
 from stallbench.verdicts.baseline.baseline_file import BaselineVariant
 from stallbench.verdicts.baseline.change import MetricComparison, ask
@@ -37,8 +37,6 @@ LAST_CYCLES = 3
 """Their median is what a figure is at the end; fewer if the soak has fewer. A single cycle may have been disturbed."""
 _HOUR_S = 3600.0
 _DEPTH = "depth.last"
-_WITHOUT_METRIC = ("memory of ", "private memory of ")
-"""How the names of figures begin that are no metric in a phase."""
 
 
 def name_soak(scenario: Scenario) -> str:
@@ -62,34 +60,40 @@ def find_last(record: SoakRecord) -> dict[ComparedMetric, float]:
     """Return what each figure of the queue is at the end; those of which neither higher nor lower is better are left out."""
     last = record.completed[-LAST_CYCLES:]
     found: dict[ComparedMetric, float] = {}
-    for name in dict.fromkeys(name for cycle in last for name in cycle.figures):
-        metric, _, phase = name.partition(" in ")
-        if not name.startswith(_WITHOUT_METRIC) and has_direction(metric):
+    for name, figure in _list_figures(last).items():
+        if figure.phase and has_direction(figure.metric):
             values = [cycle.figures[name].value for cycle in last if name in cycle.figures]
-            found[ComparedMetric(metric=metric, phase=phase, better=_better(name), role="cost")] = statistics.median(values)
+            compared = ComparedMetric(metric=figure.metric, phase=figure.phase, better=_better(figure), role="cost")
+            found[compared] = statistics.median(values)
     return found
+
+
+def _list_figures(cycles: Sequence[CycleRun]) -> dict[str, Figure]:
+    """Return one figure of each name: what was measured, and where."""
+    return {name: figure for cycle in cycles for name, figure in cycle.figures.items()}
 
 
 def find_drift_percent(record: SoakRecord, drifts: Mapping[str, Drift | None]) -> dict[ComparedMetric, float]:
     """Return by how many percent of its median each figure changes from the first cycle to the last; none with too few cycles for a test."""
     hours = sum(cycle.spent_s for cycle in record.completed) / _HOUR_S
+    figures = _list_figures(record.completed)
     return {
-        _drift_subject(name): 100 * drift.slope * hours / drift.level
+        _drift_subject(name, figures[name]): 100 * drift.slope * hours / drift.level
         for name, drift in drifts.items()
-        if drift and drift.level and drift.low is not None and _has_better(name)
+        if drift and drift.level and drift.low is not None and _has_better(figures[name])
     }
 
 
-def _drift_subject(name: str) -> ComparedMetric:
-    return ComparedMetric(metric=f"{DRIFT} of {name}", better=_better(name), role="cost")
+def _drift_subject(name: str, figure: Figure) -> ComparedMetric:
+    return ComparedMetric(metric=f"{DRIFT} of {name}", better=_better(figure), role="cost")
 
 
-def _has_better(name: str) -> bool:
-    return name.startswith(_WITHOUT_METRIC) or has_direction(name.partition(" in ")[0])
+def _has_better(figure: Figure) -> bool:
+    return bool(figure.process) or (bool(figure.phase) and has_direction(figure.metric))
 
 
-def _better(name: str) -> Better:
-    measure = None if name.startswith(_WITHOUT_METRIC) else measure_of(name.partition(" in ")[0])
+def _better(figure: Figure) -> Better:
+    measure = measure_of(figure.metric) if figure.phase else None
     return measure.better if measure else "lower"
 
 
@@ -118,7 +122,10 @@ def _ask(
     for subject, value in find_last(record).items():
         yield _allow_a_second_of_load(ask(subject, [value], known, other_cpus=other_cpus), tolerance, record)
     percents = find_drift_percent(record, drifts)
-    worse = {_drift_subject(figure).key for figure, drift in drifts.items() if drift and _is_worse(figure, drift)}
+    figures = _list_figures(record.completed)
+    worse = {
+        _drift_subject(name, figures[name]).key for name, drift in drifts.items() if drift and _is_worse(figures[name], drift)
+    }
     # A drift that is significant and for the worse has a tolerance in percentage points of the figure's median.
     points = tolerance.by_metric.get(DRIFT, tolerance.default)
     for subject, percent in percents.items():
@@ -139,7 +146,7 @@ def _allow_a_second_of_load(question: MetricComparison, tolerance: Tolerance, re
     return replace(question, allowance=Allowance(allowed, is_percent=False))
 
 
-def _is_worse(figure: str, drift: Drift) -> bool:
+def _is_worse(figure: Figure, drift: Drift) -> bool:
     """Whether a figure drifts significantly, and for the worse."""
     return _has_better(figure) and bool(drift.is_significant) and (drift.slope > 0) == (_better(figure) == "lower")
 

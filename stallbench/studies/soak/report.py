@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from stallbench.base.number_text import format_bytes, format_value
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.report import open_template
@@ -13,30 +14,29 @@ from stallbench.report.charts import Chart, ChartData, Figure, Heading, PhaseBan
 from stallbench.report.outcome_text import OutcomeTile
 from stallbench.report.run_index import IndexEntry, name_queue, write_entry
 from stallbench.studies.comparison.formatting import format_p
-from stallbench.studies.page import describe_progress, describe_where, read_first_record
-from stallbench.studies.regressions import describe_outcome as describe_regressions
-from stallbench.studies.soak.disk import format_bytes, measure_bytes
+from stallbench.studies.page import describe_where, read_first_record
+from stallbench.studies.regressions import word_regressions
+from stallbench.studies.soak.disk import measure_bytes
 from stallbench.studies.soak.drift import FEWEST_CYCLES, Drift
 from stallbench.studies.soak.folder import SoakFolder
 from stallbench.studies.soak.plan import format_command
 from stallbench.studies.soak.record import SoakRecord
 from stallbench.verdicts.baseline.statistics import CONFIDENCE_LEVEL
-from stallbench.verdicts.expectations import format_value
 
 _HOUR_S = 3600
 _SHOWN_DRIFTS = 3
 _CHARTS = {
-    "Claim time, p95, ms": "claim_ms.p95 in ",
-    "Claim time, p50, ms": "claim_ms.p50 in ",
-    "Size of the tables, bytes": "table_bytes.last in ",
-    "Size of the indexes, bytes": "index_bytes.last in ",
-    "Dead tuples at the end": "dead_tuples.last in ",
-    "History list length at the end": "history_list_length.last in ",
-    "Jobs left at the end": "depth.last in ",
-    "Memory (resident set), MiB": "memory of ",
-    "Private memory, MiB": "private memory of ",
+    "Claim time, p95, ms": "claim_ms.p95",
+    "Claim time, p50, ms": "claim_ms.p50",
+    "Size of the tables, bytes": "table_bytes.last",
+    "Size of the indexes, bytes": "index_bytes.last",
+    "Dead tuples at the end": "dead_tuples.last",
+    "History list length at the end": "history_list_length.last",
+    "Jobs left at the end": "depth.last",
+    "Memory (resident set), MiB": "memory_bytes",
+    "Private memory, MiB": "private_bytes",
 }
-"""By title: how the names of its figures begin."""
+"""By title: the metric of its figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +77,19 @@ def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drif
     """Write ``report.html``, ``summary.md`` and the row of the index into the soak's folder."""
     first = read_first_record(folder.cycle(cycle.number).path for cycle in record.runs)
     variant = f", variant {record.scenario.variant}" if record.scenario.variant else ""
+    words = record.words
     content = {
         "record": record,
         "kicker": f"soak · {record.scenario.name}{variant}{describe_where(first)}",
-        "said": describe_progress(record),
+        "said": record.progress,
         "tiles": _list_tiles(record, drifts),
-        "verdict": record.verdict,
-        "reason": describe_outcome(record),
+        "words": words,
         "notes": list(find_notes(record)),
         "drift": [format_drift(name, drift) for name, drift in drifts.items() if drift],
         "unpaired": [name for name, drift in drifts.items() if drift is None],
         "adjustment": describe_adjustment(drifts),
         "level": f"{CONFIDENCE_LEVEL * 100:.0f} %",
-        "outcome": describe_regressions(record.regressions),
+        "compared": word_regressions(record.regressions),
         "cycles": list(_list_cycles(folder, record)),
         "command": format_command(record.scenario, record.for_s, record.keep),
         "disk": format_disk(folder, record),
@@ -105,8 +105,9 @@ def make_pages(folder: SoakFolder, record: SoakRecord, drifts: Mapping[str, Drif
         scenario=record.scenario.name,
         variant=record.scenario.variant or "",
         queue=name_queue(first) if first else "",
-        verdict=record.verdict,
-        outcome=f"{describe_outcome(record)} {describe_adjustment(drifts)}",
+        verdict=words.result,
+        verdict_name=words.name,
+        outcome=f"{words.sentence} {describe_adjustment(drifts)}".strip(),
     )
     write_entry(folder.path, entry)
 
@@ -115,9 +116,10 @@ def _list_tiles(record: SoakRecord, drifts: Mapping[str, Drift | None]) -> list[
     completed = record.completed
     passed = sum(cycle.verdict == "pass" for cycle in completed)
     drifting = [name for name, drift in drifts.items() if drift is not None and drift.is_significant]
-    hours = sum(cycle.spent_s for cycle in completed) / _HOUR_S
+    spent_s = sum(cycle.spent_s for cycle in completed)
+    spent = f"{spent_s / _HOUR_S:.1f} hours" if spent_s >= _HOUR_S else f"{spent_s / 60:.0f} minutes"
     return [
-        OutcomeTile(label="cycles that pass", figure=f"{passed} of {len(completed)}", note=f"in {hours:.1f} hours"),
+        OutcomeTile(label="cycles without a failure", figure=f"{passed} of {len(completed)}", note=f"in {spent}"),
         OutcomeTile(
             label="figures that drift",
             figure=f"{len(drifting)} of {len(drifts)}",
@@ -127,21 +129,6 @@ def _list_tiles(record: SoakRecord, drifts: Mapping[str, Drift | None]) -> list[
             label="jobs left over", figure=f"{sum(cycle.left_over for cycle in completed):,}", note="at the ends of all cycles"
         ),
     ]
-
-
-def describe_outcome(record: SoakRecord) -> str:
-    """Return the outcome of the cycles in one sentence."""
-    completed = record.completed
-    if not completed:
-        return "No cycle was completed."
-    failed = [cycle for cycle in completed if cycle.verdict != "pass"]
-    if not failed:
-        return f"All {len(completed)} cycles pass."
-    first = failed[0]
-    return (
-        f"{len(completed) - len(failed)} of {len(completed)} cycles pass; the first that does not is cycle {first.number} "
-        f"({first.verdict}): {first.reason}"
-    )
 
 
 def find_notes(record: SoakRecord) -> Iterator[str]:
@@ -246,16 +233,21 @@ def _make_charts(record: SoakRecord) -> tuple[ChartData, list[Figure]]:
         t_minutes.append(minute)
     charts: list[Chart] = []
     figures: list[Figure] = []
-    for title, beginning in _CHARTS.items():
-        names = dict.fromkeys(name for cycle in completed for name in cycle.figures if name.startswith(beginning))
+    for title, metric in _CHARTS.items():
+        places = {
+            name: figure.phase or figure.process
+            for cycle in completed
+            for name, figure in cycle.figures.items()
+            if figure.metric == metric
+        }
         series: list[Series] = []
-        for line, name in enumerate(names):
+        for line, (name, place) in enumerate(places.items()):
             values = [
                 None if index is None or name not in completed[index].figures else completed[index].figures[name].value
                 for index in indexes
             ]
             hue, dash = style_of(line)
-            series.append(Series(label=name.removeprefix(beginning).removesuffix(", MiB"), hue=hue, dash=dash, values=values))
+            series.append(Series(label=place, hue=hue, dash=dash, values=values))
         if series:
             charts.append(Chart(title=title, unit="", close=True, height=170, series=series))
             figures.append(_make_figure(title, series))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stallbench.base.duration import format_duration
+from stallbench.base.number_text import format_bytes
 from stallbench.errors import BadInputError, NotCarriedOutError, StallbenchError
 from stallbench.records.reading import read_held_count
 from stallbench.report.outcome_text import describe_verdict, name_verdict
@@ -25,7 +26,6 @@ from stallbench.studies.soak.disk import (
     bound_bytes,
     choose_to_reduce,
     estimate_cycle_bytes,
-    format_bytes,
     is_space_left,
     measure_bytes,
     remove_records,

@@ -8,14 +8,14 @@ from pathlib import Path
 from junitparser import TestSuite
 
 from stallbench.report.junit import make_case
-from stallbench.report.outcome_text import OutcomeTile
+from stallbench.report.outcome_text import OutcomeTile, word_of_queue
 from stallbench.studies.junit import make_run_suite, write_junit
 from stallbench.studies.kind import Conclusion, StudyKind
 from stallbench.studies.page import Page, PageTable, write_pages
 from stallbench.studies.torture.outcome import NOT_TRIED, PROMISES, RESULTS, TortureOutcome, TrialOutcome
 from stallbench.studies.torture.plan import TorturePlan
 from stallbench.studies.torture.record import TortureFolder, TortureRecord
-from stallbench.studies.torture.screen import describe_repetition, describe_torture, print_torture
+from stallbench.studies.torture.screen import describe_repetition, print_torture
 
 
 class TortureKind(StudyKind[TortureRecord]):
@@ -62,10 +62,10 @@ def list_point_tables(plan: TorturePlan, outcome: TortureOutcome) -> list[PageTa
 def _make_page(record: TortureRecord) -> Page:
     plan = record.plan
     return Page(
-        kicker=f"torture · {plan.kind} on {plan.engine} · seed {plan.seed}",
+        kicker=f"torture · seed {plan.seed}",
         title="processes of the queue were killed or paused at each of its crash points",
         subject=f"{plan.kind} on {plan.engine}",
-        sentences=[f"{plan.kind}: {describe_torture(record)}."],
+        sentences=[word_of_queue(plan.title, record.words)],
         tiles=_list_tiles(record),
         tables=list_point_tables(plan, record.outcome),
         command=plan.command,

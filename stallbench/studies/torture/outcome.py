@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stallbench.studies.torture.plan import Trial
-from stallbench.verdicts.check import Result
+from stallbench.verdicts.check import WORST_FIRST, Result
 
 State = Literal["holds", "broken", "unknown", "not promised"]
 
 RESULTS: Mapping[State, Result] = {"holds": "pass", "broken": "fail", "unknown": "unknown", "not promised": "info"}
+STATES: Mapping[Result, State] = {result: state for state, result in RESULTS.items()}
 PROMISES: Mapping[str, str] = {
     "conservation": "nothing lost",
     "duplicates": "nothing repeated",
@@ -89,6 +90,30 @@ class TortureOutcome:
         if self.trials and all(trial.is_sound for trial in self.trials) and not self.elsewhere and not self.undecided:
             return "pass"
         return "fail" if self.broken else "unknown"
+
+    def results_at(self, check: str) -> dict[str, Result]:
+        """Return what was found of the promise of ``check``, by point and action."""
+        return {f"{each.trial.point} ({each.trial.action})": RESULTS[each.state_of(check)] for each in self.trials}
+
+    def list_promises(self) -> dict[str, Result]:
+        """Return what was found of each promise: the worst of all points, and where that was, if it does not hold or is not known at some."""
+        found: dict[str, Result] = {}
+        for check, title in PROMISES.items():
+            results = self.results_at(check)
+            if check in {reason.check for reason in self.elsewhere}:
+                results["no known point"] = "fail"
+            elif check in {reason.check for reason in self.undecided}:
+                results["no known point"] = "unknown"
+            worst: Result = min(results.values(), key=WORST_FIRST.index, default="unknown")
+            where = [point for point, result in results.items() if result == worst and worst in ("fail", "unknown")]
+            found[f"{title} at {', '.join(where)}" if where and len(where) < len(results) else title] = worst
+        for reason in self.undecided:
+            if reason.check not in PROMISES:
+                found[f"nothing else goes wrong ({reason})"] = "unknown"
+        for reason in self.elsewhere:
+            if reason.check not in PROMISES:
+                found[f"nothing else goes wrong ({reason})"] = "fail"
+        return found
 
     @classmethod
     def merge(cls, parts: Iterable[TortureOutcome]) -> TortureOutcome:

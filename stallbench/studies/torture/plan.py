@@ -183,6 +183,11 @@ class TorturePlan:
     expiry_s: float | None
 
     @property
+    def title(self) -> str:
+        """The queue without the path of its file."""
+        return self.kind.rpartition(":")[2]
+
+    @property
     def trials(self) -> list[Trial]:
         """All trials, in order."""
         return [trial for trials in self.runs for trial in trials]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from stallbench.report.outcome_text import VerdictWords, word_promises
 from stallbench.run.folder import create_folder
 from stallbench.run.record import describe_bench
 from stallbench.studies.study import StudyFolder, StudyRecord, StudyRun
@@ -43,6 +44,10 @@ class TortureRecord(StudyRecord):
     def verdict(self) -> Literal["pass", "fail", "unknown"]:
         """Whether every promise holds at every point."""
         return self.outcome.verdict
+
+    def word_verdict(self) -> VerdictWords:
+        """Return which promises the queue kept or broke, and where."""
+        return word_promises(self.outcome.verdict, self.outcome.list_promises())
 
 
 class TortureFolder(StudyFolder[TortureRecord]):

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stallbench.console import VisibleConsole
-from stallbench.report.terminal import format_result
+from stallbench.report.terminal import format_words
 from stallbench.studies.torture.outcome import PROMISES, State, TrialOutcome
 from stallbench.studies.torture.plan import TorturePlan
 from stallbench.studies.torture.record import TortureRecord
@@ -48,8 +48,10 @@ def print_torture(record: TortureRecord, report: str, console: Console | None = 
         console.print(f"  repeat, with all points: {escape(plan.command)}", soft_wrap=True)
     for reason in outcome.undecided:
         console.print(f"\n[bold]could not be judged[/]: {escape(str(reason))}", soft_wrap=True)
-    verdict = record.verdict if record.status == "completed" else "unknown"
-    console.print(f"\n{format_result(verdict)}  {escape(describe_torture(record))}")
+    if record.status != "completed":
+        console.print(f"\n{escape(record.progress)}", soft_wrap=True)
+    if record.progress != record.words.sentence:
+        console.print(f"\n{format_words(record.words)}", soft_wrap=True)
     console.print(f"report: {report}", soft_wrap=True)
 
 
@@ -58,17 +60,3 @@ def describe_repetition(plan: TorturePlan, each: TrialOutcome) -> str:
     if each.needs_others:
         return f"repeat, with all points, because a job was hit at several: {plan.command}"
     return f"repeat: {plan.describe_command(each.trial)}"
-
-
-def describe_torture(record: TortureRecord) -> str:
-    """Return the outcome in one sentence."""
-    outcome = record.outcome
-    if record.status != "completed":
-        done = sum(run.status == "completed" for run in record.runs)
-        return f"{done} of {len(record.runs)} runs are completed; {record.reason or 'the torture is not over'}"
-    if outcome.verdict == "pass":
-        return "every promise holds at every point"
-    if outcome.verdict == "fail":
-        return "1 promise is broken" if outcome.broken == 1 else f"{outcome.broken} promises are broken"
-    unknown = sum("unknown" in each.states.values() for each in outcome.trials)
-    return f"{f'{unknown} points' if unknown else 'the runs'} could not be judged completely"

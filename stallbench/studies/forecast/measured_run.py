@@ -28,7 +28,7 @@ _BUSY_PERCENT = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class MeasuredRun:
     """The load of one run, and the seconds in which the horizon was held: one element of each array per second."""
 
     run: str
@@ -63,7 +63,7 @@ class Observation:
     notes: tuple[str, ...] = ()
 
 
-def observe(run: RunTables) -> Observation:
+def read_measured_run(run: RunTables) -> MeasuredRun:
     """Read the longest interval of ``run`` in which one longrunner held the horizon.
 
     Raises `BadInputError` if the queue is a library, if there is none, if it is too short, or if vacuum removed the dead tuples meanwhile.
@@ -92,7 +92,7 @@ def observe(run: RunTables) -> Observation:
         )
     scenario = record.scenario
     claimed = usable["claimed"].to_numpy(float)
-    return Observation(
+    return MeasuredRun(
         run=record.id,
         queue=record.queue.kind,
         rate=float(scenario.producers.rate),
