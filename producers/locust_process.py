@@ -14,7 +14,7 @@ from locust.runners import STATE_STOPPED, LocalRunner, MasterRunner, WorkerRunne
 
 from producers.locust_load import LocustLoad
 from producers.locust_options import add_options, read_bounds, read_rate
-from producers.locust_target import require_queue
+from producers.locust_target import NoQueueError, require_queue
 from producers.locust_verdict import judge, keep_fractions_of_ms
 from stallbench.engines.role_errors import is_expected
 from stallbench.errors import EXIT_BAD_INPUT, BadInputError, StallbenchError
@@ -76,7 +76,7 @@ class LocustProcess:
         except Exception as error:
             if not is_expected(error):
                 raise
-            hint = "; --install creates the queue's tables" if options.scenario and "exist" in str(error) else ""
+            hint = "; --install creates the queue's tables" if options.scenario and isinstance(error, NoQueueError) else ""
             print(f"cannot continue: {' '.join(str(error).split())}{hint}", file=sys.stderr)
             sys.exit(EXIT_CANNOT_CONTINUE)
 

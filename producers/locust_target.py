@@ -12,9 +12,10 @@ from pydantic import Field
 
 from producers.enqueuer import EnqueuerDocument
 from stallbench.base.storage.private import Trust
+from stallbench.engines import driver_of
 from stallbench.errors import BadInputError
 from stallbench.injection.faults import find_faults
-from stallbench.processes.role import Stop
+from stallbench.processes.role import CannotContinueError, Stop
 from stallbench.queues import find_queue
 from stallbench.queues.queue_client import opened_queue
 from stallbench.queues.registration import join_run_folder, read_join_instructions, watch_for_stop
@@ -30,6 +31,10 @@ class LocustDocument(EnqueuerDocument):
     users: int = Field(ge=1, description="number of users that share the rate, with a connection each")
     bounds: LocustBounds = LocustBounds()
     result: Path = Field(description="file for Locust's own pass or fail; its folder exists")
+
+
+class NoQueueError(CannotContinueError):
+    """The server can be reached, but the queue cannot be read there; the message says why."""
 
 
 class Target(ABC):
@@ -154,8 +159,12 @@ class ScenarioAlone(Target):
 
 
 def require_queue(document: EnqueuerDocument, *, install: bool = False) -> None:
-    """Check that the queue exists, or create it. Raises an error of the driver."""
+    """Check that the queue exists, or create it. Raises an error of the driver, and `NoQueueError` if the server has no such queue."""
+    driver = driver_of(document.endpoint.engine)
     with opened_queue(document.queue, document.queue_options, document.endpoint, document.name) as queue:
         if install:
             queue.install()
-        queue.depth()
+        try:
+            queue.depth()
+        except driver.errors as error:
+            raise NoQueueError(driver.describe(error)) from error

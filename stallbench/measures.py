@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stallbench.measure import WITHOUT_DIRECTION, Chart, FromEvents, FromSamples, FromTable, Measure
+from stallbench.measure_definition import QUANTILES, WITHOUT_DIRECTION, Chart, FromEvents, FromSamples, FromTable, Measure
 from stallbench.records.events import Event
 
 WHOLE_RUN = "run"
 """Name of the phase that covers the whole run, from the first measured phase's start to the last one's end."""
-DISTRIBUTION = ("p50", "p95", "p99", "max", "mean")
+DISTRIBUTION = (*QUANTILES, "max", "mean")
 """Statistics of single values, such as the durations of calls."""
 SERIES = ("first", "last", "min", "max", "mean", "slope")
 """Statistics of samples over time. ``slope``: by least squares, per second."""
@@ -42,7 +42,7 @@ CHARTS = (
 _CLAIM, _ENQUEUE, _COMPLETE = (Event.CLAIMED,), (Event.ENQUEUED,), (Event.COMPLETED,)
 _CLAIM_CALLS = (Event.CLAIMED, Event.EMPTY, Event.LOST_RACE)
 _RAISED = (Event.ERROR, Event.RETRIED)
-_QUANTILES = ("p50", "p95", "p99")
+_QUANTILES = tuple(QUANTILES)
 
 # A table: each entry says what is measured, then where it is shown.
 # fmt: off
@@ -53,7 +53,7 @@ MEASURES: dict[str, Measure] = {
                 better="higher", chart="Throughput", prometheus_name="jobs_completed", in_report=("rate",), divided_by="enqueued"),
         Measure("claim_ms", "ms", FromEvents(_CLAIM, "duration"), DISTRIBUTION, "claim time",
                 "claims that got a job, from the call to the claimed row", chart="Claim time", prometheus_name="claim_seconds",
-                by_second=("p50", "p95", "p99", "max"), in_report=_QUANTILES),
+                by_second=(*_QUANTILES, "max"), in_report=_QUANTILES),
         Measure("claim_call_ms", "ms", FromEvents(_CLAIM_CALLS, "duration"), DISTRIBUTION, "time of claim calls",
                 "all calls of claim, including those that found nothing or lost a race", by_second=("p95",)),
         Measure("enqueue_ms", "ms", FromEvents(_ENQUEUE, "duration"), DISTRIBUTION, "enqueue time", "calls of enqueue",

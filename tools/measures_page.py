@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stallbench.measure import FromEvents, FromSamples, FromTable, Measure
+from stallbench.measure_definition import FromEvents, FromSamples, FromTable, Measure
 from stallbench.measures import MEASURES
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stallbench import PROJECT
+from stallbench.base.number_text import format_value
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import BadInputError
 from stallbench.report.markdown import format_code
@@ -21,7 +22,6 @@ from stallbench.studies.comparison.report import format_command
 from stallbench.studies.comparison.results import Results, find_results
 from stallbench.studies.comparison.standings import Compared
 from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION, ComparedMetric, choose_subjects, judged_subject_of
-from stallbench.verdicts.expectations import format_value
 
 PAGES = (PROJECT / "docs" / "mitigations.md", PROJECT / "docs" / "mitigations-of-reported-failures.md")
 _COSTS = {"completed.rate": "jobs/s", "claim_ms.p50": "claim p50", "wal_bytes.rate": "WAL"}

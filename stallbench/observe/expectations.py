@@ -8,7 +8,7 @@ from pydantic import Field
 
 from stallbench.base.section import Section
 from stallbench.errors import BadInputError
-from stallbench.measure import FromSamples
+from stallbench.measure_definition import FromSamples
 from stallbench.measures import MEASURES, measure_of
 from stallbench.scenario.expectation import Expectation
 from stallbench.scenario.toml import FileKind, ScenarioError, read_toml

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from stallbench.base.number_text import format_count, format_plural
 from stallbench.engines.collectors.collector import samples_of
 from stallbench.measures import MEASURES
 from stallbench.observe.address import PRIMARY
-from stallbench.observe.formatting import format_count, format_plural
 from stallbench.observe.postgres.job_counts import MOST_COUNTED, JobCounts
 from stallbench.records.samples import Sample
 from stallbench.run.record import UncertainMetric

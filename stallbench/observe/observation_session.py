@@ -17,7 +17,7 @@ from stallbench.observe.postgres.queues import QueuesDiagnostic
 
 if TYPE_CHECKING:
     from stallbench.observe.postgres.load import LoadDiagnostic
-    from stallbench.observe.recording import Recording
+    from stallbench.observe.sampling import Sampling
 
 BETWEEN_READINGS_S = 2.0
 """Between the first two readings: rates and stuck clients need two."""
@@ -35,7 +35,7 @@ class ObservationSession:
         """Records the load of the queue."""
         self.observer: Observer
         self.queues, self.load, self.observer = make(options)
-        self.recording: Recording | None = None
+        self.sampling: Sampling | None = None
         self.lost = ""
         """Why the last reading could not read the server; empty if it could."""
         self.readings = self.missed = 0
@@ -64,14 +64,14 @@ class ObservationSession:
         self.readings += 1
         self.lost = observation.gone
         self.last = self.last if observation.gone else observation
-        if self.recording is not None and not observation.gone:
+        if self.sampling is not None and not observation.gone:
             try:
-                self.recording.sample(self.queues.take_new_counts())
+                self.sampling.sample(self.queues.take_new_counts())
             except ServerGoneError as error:
                 self.missed += 1
                 self.lost = str(error)
-        elif self.recording is not None:
-            self.recording.miss()
+        elif self.sampling is not None:
+            self.sampling.miss()
         self.missed += bool(observation.gone)
         return observation
 

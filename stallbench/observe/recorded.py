@@ -13,9 +13,9 @@ from pathlib import Path
 from stallbench.measures import MEASURES
 from stallbench.observe.expectations import PHASE
 from stallbench.observe.observation_session import ObservationSession
-from stallbench.observe.recording import QUEUE_KIND, Recording
 from stallbench.observe.run_record import ObservationRecord
 from stallbench.observe.sampled_metrics import SampledRun
+from stallbench.observe.sampling import QUEUE_KIND, Sampling
 from stallbench.processes.exposure import serve
 from stallbench.processes.targets import Targets
 from stallbench.run.intervals import Interval
@@ -29,7 +29,7 @@ from stallbench.visible_text import say
 def recorded(session: ObservationSession) -> Iterator[ObservationRecord]:
     """Record the observation as a run, completed or aborted."""
     options = session.options
-    watched = Recording.describe(session.queues.tables)
+    watched = Sampling.describe(session.queues.tables)
     record = ObservationRecord(
         options.runs,
         options.servers,
@@ -44,7 +44,7 @@ def recorded(session: ObservationSession) -> Iterator[ObservationRecord]:
     _say_what_is_not_sampled(options.expect, record.folder.path)
 
     def end(status: RunStatus, reason: str) -> None:
-        uncertain = session.recording.jobs.find_uncertain() if session.recording is not None else []
+        uncertain = session.sampling.jobs.find_uncertain() if session.sampling is not None else []
         record.end(status, reason, [*_list_notes(session), *_list_lower_bounds(uncertain)], uncertain)
 
     try:
@@ -79,8 +79,8 @@ def _list_notes(session: ObservationSession) -> list[str]:
     notes += [f"Not seen: {one.what}: {one.why}." for one in session.last.not_visible]
     if session.missed:
         notes.append(f"In {session.missed} of {session.readings} readings the server could not be read.")
-    if session.recording is not None:
-        notes += [f"The collector {name} measured nothing at the end: {why}." for name, why in session.recording.why_not.items()]
+    if session.sampling is not None:
+        notes += [f"The collector {name} measured nothing at the end: {why}." for name, why in session.sampling.why_not.items()]
     return notes
 
 
@@ -105,11 +105,11 @@ def exposed(session: ObservationSession, record: ObservationRecord | None) -> It
     interval = Interval(what="phase", name=PHASE, kind="measured", on="", start_ns=time.time_ns(), end_ns=None)
     phase.observe([interval])
     with tempfile.TemporaryDirectory(prefix=f"stallbench-observe-{os.getpid()}-") as scratch:
-        if session.recording is None:
+        if session.sampling is None:
             (Path(scratch) / "samples").mkdir()
             _start_recording(session, Path(scratch), figures)
         else:
-            session.recording.observe = figures.keep
+            session.sampling.observe = figures.keep
         port = serve(options.exposure, figures, phase)["metrics_port"]
         run = record.folder.path if record else options.runs / f"observe-{options.servers.primary.database or 'server'}"
         run.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def exposed(session: ObservationSession, record: ObservationRecord | None) -> It
 
 def _start_recording(session: ObservationSession, folder: Path, figures: object = None) -> None:
     options = session.options
-    session.recording = Recording(
+    session.sampling = Sampling(
         folder,
         options.servers,
         session.queues.tables,
@@ -139,5 +139,5 @@ def _start_recording(session: ObservationSession, folder: Path, figures: object 
         every_s=options.every_s,
         log=options.log,
     )
-    session.recording.observe = getattr(figures, "keep", None)
-    session.recording.sample(session.queues.counts)
+    session.sampling.observe = getattr(figures, "keep", None)
+    session.sampling.sample(session.queues.counts)

@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from stallbench.measure import FromSamples, Measure
+from stallbench.measure_definition import FromSamples, Measure
 from stallbench.measures import MEASURES
 from stallbench.pipeline.failures import NoTableError
 from stallbench.records.nanoseconds import NS_PER_S

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from stallbench.base.number_text import format_plural
 from stallbench.observe.diagnostic import Finding, Remedy, Severity
-from stallbench.observe.formatting import capitalize_first, format_age, format_plural, shorten_text
+from stallbench.observe.formatting import capitalize_first, format_age, shorten_text
 from stallbench.observe.lock_waits import LockWait, LockWaits, Session
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 

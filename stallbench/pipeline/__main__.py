@@ -11,12 +11,12 @@ import argparse
 import os
 import sys
 
+from stallbench.pipeline.class_archive_preparation import prepare
 from stallbench.pipeline.failures import PipelineError
 from stallbench.pipeline.make import make_tables, write_tables
 from stallbench.pipeline.run_size import is_small
 from stallbench.pipeline.session import open_session
 from stallbench.pipeline.spark_options import LOCAL, read_spark_options
-from stallbench.pipeline.training import prepare
 from stallbench.setup.components import MissingComponentError
 
 

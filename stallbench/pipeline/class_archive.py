@@ -1,7 +1,7 @@
 """An archive of loaded Java classes, with which Spark starts in half the time.
 
 The archive is a file in the project's cache that Java reads (class data sharing). If it is missing or does not fit this Java, everything still
-works and takes some seconds longer, so a problem with it never fails a run. Set-up builds it once, by `stallbench.pipeline.training`.
+works and takes some seconds longer, so a problem with it never fails a run. Set-up builds it once, by `stallbench.pipeline.class_archive_preparation`.
 """
 
 from __future__ import annotations

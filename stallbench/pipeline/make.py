@@ -27,6 +27,7 @@ from stallbench.pipeline.duplicates import (
     re_executions,
     second_completions,
 )
+from stallbench.pipeline.early_claims import find_preconditions, make_waiting
 from stallbench.pipeline.failures import PipelineError, RunFolderError, explain
 from stallbench.pipeline.frames import join_rows
 from stallbench.pipeline.holders import make_holders
@@ -57,7 +58,6 @@ from stallbench.pipeline.table_writer import TableWriter
 from stallbench.pipeline.time_axis import TimeAxis, make_time_axis
 from stallbench.pipeline.unrecorded_enqueues import explain_unrecorded
 from stallbench.pipeline.vacuum_waits import make_vacuum_waits
-from stallbench.pipeline.waiting import find_preconditions, make_waiting
 from stallbench.pipeline.windows import make_windows
 from stallbench.records.events import Event
 from stallbench.records.nanoseconds import NS_PER_S

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from stallbench.engines.error_kinds import DEADLOCK_CODES
-from stallbench.measure import FromEvents, FromSamples
+from stallbench.measure_definition import FromEvents, FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.duplicates import re_executions
 from stallbench.pipeline.positions import add_previous, choose_partitions

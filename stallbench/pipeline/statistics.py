@@ -18,14 +18,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from stallbench.measure_definition import QUANTILES
 from stallbench.measures import MEASURES
 from stallbench.pipeline.frames import join_rows
 from stallbench.pipeline.time_axis import FIRST_INTERVAL, TimeAxis
 
-PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 AMOUNT = "amount"
 """The statistic that is the number of events, or the growth of a counter."""
-STATISTICS = (*PERCENTILES, "max", "mean", AMOUNT, "first", "last", "min", "slope")
+STATISTICS = (*QUANTILES, "max", "mean", AMOUNT, "first", "last", "min", "slope")
 _BUCKETS_PER_E = 64
 """Values in one bucket differ by at most 1/64: more buckets take longer to count, fewer leave more values to sort."""
 _NS_PER_MS = 1_000_000
@@ -46,7 +46,7 @@ def summarize_events(measurements: DataFrame, axis: TimeAxis) -> pd.DataFrame:
     summary = _collect(_find_buckets(_count_in_buckets(measurements, axis)))
     known = [
         _as_figures(summary, name, summary[column] / _NS_PER_MS, summary["count"])
-        for name, column in ({name: f"{name}_known" for name in PERCENTILES} | {"max": "max", "mean": "mean"}).items()
+        for name, column in ({name: f"{name}_known" for name in QUANTILES} | {"max": "max", "mean": "mean"}).items()
     ]
     known.append(_as_figures(summary, AMOUNT, summary["weight"], summary["weight"]))
     if len(ranks := _list_ranks(summary)):
@@ -103,7 +103,7 @@ def _find_buckets(counted: DataFrame) -> DataFrame:
         F.max("max").alias("max"),
     ]
     before = F.col("up_to") - F.col("count")
-    for name, percent in PERCENTILES.items():
+    for name, percent in QUANTILES.items():
         rank = F.floor((F.col("total") * percent + 99) / 100).cast("long")
         is_here = (F.col("up_to") >= rank) & (before < rank)
         known = F.when((rank == before + 1) | (F.col("min") == F.col("max")), F.col("min")).when(
@@ -121,7 +121,7 @@ def _list_ranks(summary: pd.DataFrame) -> pd.DataFrame:
     """Return ``scope, measure, statistic, bucket, rank, count`` of each percentile whose value the counts do not show; of seconds, those that `windows` has."""
     by_second = {(list(MEASURES).index(name), each) for name, measure in MEASURES.items() for each in measure.by_second}
     found = []
-    for name in PERCENTILES:
+    for name in QUANTILES:
         ranks = summary[["scope", "measure", f"{name}_bucket", f"{name}_rank", "count"]].dropna()
         is_shown = (ranks["scope"] >= FIRST_INTERVAL) | ranks["measure"].map(
             lambda measure, name=name: (measure, name) in by_second

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from stallbench.base.storage.address import AnyPath
-from stallbench.measure import FromSamples
+from stallbench.measure_definition import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.failures import NoTableError
 from stallbench.shell_command import format_shell_command

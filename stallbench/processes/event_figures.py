@@ -11,7 +11,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from stallbench.measure import FromEvents, Measure
+from stallbench.measure_definition import FromEvents, Measure
 from stallbench.measures import MEASURES
 from stallbench.records.events import Event, parse_error
 from stallbench.records.nanoseconds import NS_PER_S

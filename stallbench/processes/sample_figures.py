@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stallbench.measure import FromSamples
+from stallbench.measure_definition import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.records.samples import Sample
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from stallbench.base.number_text import format_plural
 from stallbench.verdicts.check import Check, Finding, RunTables
-from stallbench.verdicts.expectations import format_count
 
 _SUBJECT = "advisory locks are released"
 
@@ -22,7 +22,7 @@ class AdvisoryLocks(Check):
         most = run.metric("advisory_locks", "max", None)
         if most is None:
             return [self.unknown(_SUBJECT, "the queue takes advisory locks, but there are no samples of them")]
-        found = f"one session held up to {format_count(most, 'advisory lock')}"
+        found = f"one session held up to {format_plural(most, 'advisory lock')}"
         return [
             self.finding(
                 "fail" if most > needed else "pass",

@@ -6,12 +6,12 @@ import math
 
 import pandas as pd
 
+from stallbench.base.number_text import format_plural
 from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import DEADLOCK_CODES
 from stallbench.measures import MEASURES
 from stallbench.records.injections import ENDED_BY_DEADLOCK
 from stallbench.verdicts.check import Check, Finding, RunTables
-from stallbench.verdicts.expectations import format_count
 
 _SUBJECT = "deadlocks are reported"
 _GAP_S = 10.0
@@ -64,14 +64,14 @@ class Deadlocks(Check):
         own = sum(int(fault.evidence.get(ENDED_BY_DEADLOCK, 0)) for fault in record.faults)
         allowed = len([*record.faults, *record.longrunners]) + died + own
         found = (
-            f"the server broke {format_count(broken, 'deadlock')}; clients recorded {format_count(reported, 'error')} for them"
+            f"the server broke {format_plural(broken, 'deadlock')}; clients recorded {format_plural(reported, 'error')} for them"
         )
         return [
             self.finding(
                 "fail" if broken - reported > allowed else "pass",
                 _SUBJECT,
                 found if broken or reported else "the server broke no deadlock",
-                expected=f"at most {format_count(allowed, 'deadlock')} that no client recorded",
+                expected=f"at most {format_plural(allowed, 'deadlock')} that no client recorded",
             )
         ]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stallbench.base.number_text import format_plural
 from stallbench.records.injections import InjectionRecord
 from stallbench.verdicts.check import Check, Finding, Result, RunTables
-from stallbench.verdicts.expectations import format_count
 
 _SHOWN = 3
 """How many actions of maintenance a reason lists."""
@@ -51,7 +51,7 @@ def _judge_iterations(injection: InjectionRecord, iterations: int, result: Resul
     failed = f", {len(errors)} of them with an error (first: {errors[0].what})" if errors else ""
     more = f" and {len(actions) - _SHOWN} more" if len(actions) > _SHOWN else ""
     did = f"; it {', '.join(actions[:_SHOWN])}{more}" if actions else ""
-    reason = f"{reason}; it ran {format_count(iterations, 'iteration')}{failed}{did}"
+    reason = f"{reason}; it ran {format_plural(iterations, 'iteration')}{failed}{did}"
     if iterations > 2 * len(errors):
         return result, reason
     return ("fail" if errors or result == "fail" else "unknown"), reason

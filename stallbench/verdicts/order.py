@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from stallbench.base.number_text import format_plural
 from stallbench.pipeline.overdue import PASSED_OVER
 from stallbench.pipeline.time_axis import PATIENCE_S
 from stallbench.records.injections import LOCKED_JOBS, PAUSED
 from stallbench.records.job_ids import describe_job
 from stallbench.run.record import RunRecord
 from stallbench.verdicts.check import Check, Finding, RunTables
-from stallbench.verdicts.expectations import format_count
 
 _SUBJECT = "jobs are claimed in the order of enqueueing"
 _HELD = ("concurrency", "batch_size")
@@ -46,7 +46,7 @@ class Order(Check):
             return [self.not_applicable(_SUBJECT, f"{unordered}; {nothing}")]
         overdue = run["overdue"]
         passed_over = overdue[overdue["kind"] == PASSED_OVER]
-        distances = f"jobs were claimed at most {format_count(farthest, 'position')} from their place in the order, 99 % within {p99:,.0f}"
+        distances = f"jobs were claimed at most {format_plural(farthest, 'position')} from their place in the order, 99 % within {p99:,.0f}"
         found = "; ".join(
             [distances, *(describe_overdue(row, "were passed over by younger ones") for row in passed_over.to_dict("records"))]
         )
@@ -62,7 +62,7 @@ class Order(Check):
                 "fail" if wrong else "pass",
                 _SUBJECT,
                 found,
-                expected=f"at most {format_count(allowed, 'job')} passed over for {PATIENCE_S:g} s or longer: as many as workers may have held, "
+                expected=f"at most {format_plural(allowed, 'job')} passed over for {PATIENCE_S:g} s or longer: as many as workers may have held, "
                 "or a fault have locked",
                 examples=tuple(describe_job(job) for jobs in passed_over["examples"] for job in jobs) if wrong else (),
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench import measures
-from stallbench.measure import Measure
+from stallbench.measure_definition import Measure
 from stallbench.measures import MEASURES, metric_names
 from stallbench.scenario.expectation import Expectation
 from tests.documented_diff import load_test, read_added_lines

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stallbench.pipeline.waiting import find_preconditions, make_waiting
+from stallbench.pipeline.early_claims import find_preconditions, make_waiting
 from stallbench.records.events import Event
 from stallbench.verdicts import RunTables, find_checks
 from tests.pipeline.conftest import MakeTables, ReadParts

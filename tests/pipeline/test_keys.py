@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from stallbench.pipeline import measurements
+from stallbench.pipeline.early_claims import find_preconditions
 from stallbench.pipeline.measurements import measure_events, measure_number
-from stallbench.pipeline.waiting import find_preconditions
 from stallbench.records.events import Event
 from tests.pipeline.conftest import MakeTables, Parts, ReadParts, Tables
 from tests.synthetic_run import PRODUCER, SyntheticRun

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.base.number_text import format_value
 from stallbench.verdicts import judge
-from stallbench.verdicts.expectations import format_value
 from tests.unit.made_up_run import find_of, make_phases, make_record_with_expectation, make_run
 
 

@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 LAYERS = """
 base console discovery errors python_command shell_command sql_literals sql_names suggestion visible_text waiting
-records measure measures
+records measure_definition measures
 setup
 processes
 engines

@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from stallbench.base.number_text import format_value
 from stallbench.errors import BadInputError
 from stallbench.libraries import find_libraries
-from stallbench.verdicts.expectations import format_value
 from tests.unit.made_up_library_runs import MARKERS, README_MARKERS, make_page, make_run, read_row, read_section, write
 from tools.library_tables.library_run import LibraryRun
 from tools.library_tables.tables import PAGES, README, write_tables

@@ -13,8 +13,8 @@ from stallbench.cli import app
 from stallbench.errors import BadInputError
 from stallbench.scenario.file import read_scenario
 from stallbench.studies.limit.probes import PROBE, find_held_phase, make_probe_scenario, read_horizon
+from stallbench.studies.limit.rates import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.studies.limit.resources import UNKNOWN, find_first_exhausted, find_uses
-from stallbench.studies.limit.search import Interval, find_interval, find_next_rate, is_contradictory
 from stallbench.studies.limit.slo import parse_slo
 from stallbench.verdicts import RunTables
 from tests.unit.made_up_limit import plan, use

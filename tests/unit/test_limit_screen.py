@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from stallbench.studies.limit.probes import Horizon, Probe
+from stallbench.studies.limit.rates import Interval
 from stallbench.studies.limit.record import Limit
 from stallbench.studies.limit.resources import UNKNOWN
 from stallbench.studies.limit.screen import describe_limit, print_limits
-from stallbench.studies.limit.search import Interval
 from tests.unit.made_up_limit import make_probe, make_searched, plan, use
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stallbench import PROJECT
-from stallbench.measure import FromEvents, FromSamples, FromTable, Measure
+from stallbench.measure_definition import FromEvents, FromSamples, FromTable, Measure
 from stallbench.measures import MEASURES, measure_of, metric_names, split_metric
 from stallbench.pipeline.tables import TABLES
 from tools.measures_page import describe_measures

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from stallbench.base.number_text import format_bytes
 from stallbench.engines.collectors.horizon import Holder
 from stallbench.errors import BadInputError
 from stallbench.observe.address import read_addresses
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Remedy, Section, Severity
 from stallbench.observe.expectations import read_expectations
-from stallbench.observe.formatting import format_age, format_bytes, format_since
+from stallbench.observe.formatting import format_age, format_since
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.postgres.horizon import judge_holder

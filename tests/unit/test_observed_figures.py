@@ -9,7 +9,7 @@ import pytest
 
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.postgres.job_counts import JobCounts
-from stallbench.observe.recording import Recording
+from stallbench.observe.sampling import Sampling
 from stallbench.processes.sample_figures import SampleFigures
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.samples import Sample
@@ -50,7 +50,7 @@ def test_what_a_reading_did_not_find_is_served_no_longer(clock: list[float]) -> 
 def test_nothing_is_served_while_the_server_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "samples").mkdir()
     endpoint = Endpoint(engine="postgres", host="db.test", port=5432, database="app", user="reader")
-    recording = Recording(tmp_path, ObservedServers(primary=endpoint, replicas={}), (), dict, every_s=5.0)
+    recording = Sampling(tmp_path, ObservedServers(primary=endpoint, replicas={}), (), dict, every_s=5.0)
     figures = SampleFigures(5.0)
     recording.observe = figures.keep
     recording.sample({"jobs": JobCounts(ready=7, oldest_s=0.5)})

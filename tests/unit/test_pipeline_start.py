@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.pipeline import __main__ as command
-from stallbench.pipeline import run_size, session, training
+from stallbench.pipeline import class_archive_preparation, run_size, session
 from stallbench.pipeline.class_archive import archive_path, use_archive
 from stallbench.pipeline.run_size import is_small
 from stallbench.setup.components import JavaRuntime, MissingComponentError
@@ -50,16 +50,16 @@ def test_there_is_one_thing_to_do_at_a_time(monkeypatch: pytest.MonkeyPatch, arg
 
 def test_an_archive_that_cannot_be_kept_is_reported_and_fails_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setattr(training, "require_java", lambda: JAVA)
-    monkeypatch.setattr(training, "archive_path", lambda java: tmp_path / "file" / "classes.jsa")
-    assert "classes.jsa: the archive of Java classes cannot be kept (File exists)" in training.prepare()
+    monkeypatch.setattr(class_archive_preparation, "require_java", lambda: JAVA)
+    monkeypatch.setattr(class_archive_preparation, "archive_path", lambda java: tmp_path / "file" / "classes.jsa")
+    assert "classes.jsa: the archive of Java classes cannot be kept (File exists)" in class_archive_preparation.prepare()
 
 
 def test_an_archive_that_is_there_is_not_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "classes.jsa").touch()
-    monkeypatch.setattr(training, "require_java", lambda: JAVA)
-    monkeypatch.setattr(training, "archive_path", lambda java: tmp_path / "classes.jsa")
-    assert training.prepare().endswith("is there")
+    monkeypatch.setattr(class_archive_preparation, "require_java", lambda: JAVA)
+    monkeypatch.setattr(class_archive_preparation, "archive_path", lambda java: tmp_path / "classes.jsa")
+    assert class_archive_preparation.prepare().endswith("is there")
 
 
 def test_java_gets_an_archive_only_if_there_is_one() -> None:

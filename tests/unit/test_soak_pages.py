@@ -32,7 +32,10 @@ def make_cycle(number: int, **changes: Any) -> CycleRun:
         "spent_s": 60.0,
         "pause_s": 5.0,
         "bytes": 2**20,
-        "figures": {LEAK: Figure(value=100.0 + number), STEADY: Figure(value=2.0 + number % 3 / 10)},
+        "figures": {
+            LEAK: Figure(value=100.0 + number, metric="memory_bytes", process="worker-1"),
+            STEADY: Figure(value=2.0 + number % 3 / 10, metric="claim_ms.p95", phase="baseline"),
+        },
     }
     return CycleRun(**{**known, **changes})
 

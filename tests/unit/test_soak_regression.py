@@ -69,7 +69,7 @@ def make_soak(
                 verdict="pass",
                 start_ns=1_800_000_000_000_000_000 + number,
                 spent_s=225.0,
-                figures={key: Figure(value=values(number)) for key, values in known.items()},
+                figures={key: make_figure(key, values(number)) for key, values in known.items()},
             )
             for number in range(cycles)
         ),
@@ -80,6 +80,14 @@ def make_soak(
     content = make_record(scenario=scenario.model_dump(mode="json"), servers=[PRIMARY | {"version": version}])
     (last / "run.json").write_text(json.dumps(content))
     return folder.path
+
+
+def make_figure(name: str, value: float) -> Figure:
+    """Return the figure of that name, as a cycle has it."""
+    if name == _KEYS["memory"]:
+        return Figure(value=value, metric="memory_bytes", process="worker-1")
+    metric, phase = name.split(" in ")
+    return Figure(value=value, metric=metric, phase=phase)
 
 
 _KEYS = {

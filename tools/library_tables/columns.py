@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
+from stallbench.base.number_text import format_value
 from stallbench.studies.comparison.record import ComparedRun, ComparisonRecord
 from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION
-from stallbench.verdicts.expectations import format_value
 from tools.library_tables.library_run import BASELINE, LibraryRun
 
 HELD = "longtx"

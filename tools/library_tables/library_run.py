@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
+from stallbench.base.number_text import format_value
 from stallbench.discovery import LIBRARY_PREFIX
 from stallbench.pipeline.failures import NoTableError
 from stallbench.records.reading import read_claimed
 from stallbench.run.folder import RunFolder
 from stallbench.verdicts.check import RunTables
-from stallbench.verdicts.expectations import format_value
 from stallbench.verdicts.verdict_file import RecordedVerdict, read_verdict
 
 BASELINE = "baseline"

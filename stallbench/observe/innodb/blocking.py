@@ -8,11 +8,12 @@ from typing import TypeVar
 
 import pymysql
 
+from stallbench.base.number_text import format_plural
 from stallbench.engines.collectors.innodb_locks import read_deadlock_count
 from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.engines.deadlocks.innodb import parse_deadlock
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Remedy, Section, Severity
-from stallbench.observe.formatting import format_age, format_plural, shorten_text
+from stallbench.observe.formatting import format_age, shorten_text
 from stallbench.observe.innodb.lock_waits import METADATA_LOCK, ROW
 from stallbench.observe.innodb.metadata_locks import MEANS, SERVER_LOCK
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, is_change, read_sessions, statement_to_cancel

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from stallbench.base.number_text import format_count, format_plural
 from stallbench.engines.collectors.innodb_purge import read_history_list_length
 from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
-from stallbench.observe.formatting import capitalize_first, format_age, format_count, format_plural, format_since, shorten_text
+from stallbench.observe.formatting import capitalize_first, format_age, format_since, shorten_text
 from stallbench.observe.innodb.blocking import end_head, read_tree
 from stallbench.observe.innodb.sessions import InnoDBSessionDetails, end_session, read_sessions
 from stallbench.observe.lock_waits import Session

@@ -12,8 +12,9 @@ from typing import Any
 
 import pymysql
 
+from stallbench.base.number_text import format_plural
 from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading, Section
-from stallbench.observe.formatting import format_plural, shorten_text
+from stallbench.observe.formatting import shorten_text
 from stallbench.observe.innodb.metadata_locks import (
     SERVER_LOCK,
     Blockers,

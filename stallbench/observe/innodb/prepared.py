@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 import pymysql
 
+from stallbench.base.number_text import format_plural
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
-from stallbench.observe.formatting import format_age, format_plural, format_since
+from stallbench.observe.formatting import format_age, format_since
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
 from stallbench.visible_text import raw_of
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from stallbench.base.number_text import format_plural
 from stallbench.observe.diagnostic import HORIZON, Diagnostic, Finding, Reading, Remedy, Section, Severity
-from stallbench.observe.formatting import capitalize_first, format_age, format_plural
+from stallbench.observe.formatting import capitalize_first, format_age
 from stallbench.observe.lock_waits import LockWaits, Session
 from stallbench.observe.postgres.sessions import (
     SessionDetails,

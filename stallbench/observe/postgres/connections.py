@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from stallbench.base.number_text import format_count, format_plural
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
-from stallbench.observe.formatting import format_age, format_count, format_plural
+from stallbench.observe.formatting import format_age
 from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS, FEW_CONNECTIONS, MANY_CONNECTIONS
 from stallbench.sql_names import quote_name, quote_text
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from stallbench.base.number_text import format_count
 from stallbench.observe.diagnostic import Finding
-from stallbench.observe.formatting import format_count, format_ms
+from stallbench.observe.formatting import format_ms
 from stallbench.observe.thresholds import CLAIM_BUFFERS, FEEDBACK_DELAY_S, SLOWER_CLAIM, YOUNG_HOLDER_S
 
 _FEWEST_XIDS = 10

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stallbench.base.number_text import format_bytes, format_plural
 from stallbench.observe.diagnostic import Finding, Reading, Severity
-from stallbench.observe.formatting import format_age, format_bytes, format_plural
+from stallbench.observe.formatting import format_age
 from stallbench.observe.postgres.table_sizes import IndexSize, Sizes
 from stallbench.observe.thresholds import LONG_TRANSACTION_S
 

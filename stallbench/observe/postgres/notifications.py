@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stallbench.base.number_text import format_bytes, format_plural
 from stallbench.engines.collectors.notifications import StuckClient, StuckClients, read_notification_queue
 from stallbench.engines.ending import statement_to_terminate
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
-from stallbench.observe.formatting import format_age, format_bytes, format_plural
+from stallbench.observe.formatting import format_age
 from stallbench.observe.postgres.sessions import SessionDetails, end_session, read_sessions
 
 _HALF = 0.5

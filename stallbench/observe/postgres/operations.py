@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from stallbench.base.number_text import format_bytes
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
-from stallbench.observe.formatting import format_age, format_bytes
+from stallbench.observe.formatting import format_age
 from stallbench.observe.lock_waits import LockWaits, Session
 from stallbench.observe.postgres.blocking import describe_session, end_head
 from stallbench.observe.postgres.sessions import SessionDetails, read_sessions

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stallbench.observe.formatting import format_age, format_count
+from stallbench.base.number_text import format_count
+from stallbench.observe.formatting import format_age
 from stallbench.observe.postgres.job_counts import MOST_COUNTED, MOST_RUNNING, JobCounts
 from stallbench.observe.postgres.recognition import QueueTable
 

@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import psycopg
 
+from stallbench.base.number_text import format_count, format_plural
 from stallbench.engines import describe_error, loaded_errors
 from stallbench.errors import BadInputError
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
-from stallbench.observe.formatting import format_age, format_count, format_plural
+from stallbench.observe.formatting import format_age
 from stallbench.observe.observer import ForeignCodeError
 from stallbench.observe.postgres.job_counts import COUNT_TIMEOUT_MS, MOST_COUNTED, MOST_RUNNING, JobCounts, count_jobs
 from stallbench.observe.postgres.queue_figures import format_at_least, format_oldest, format_overdue, list_figures, summarize

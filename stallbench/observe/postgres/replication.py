@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from stallbench.base.number_text import format_bytes, format_plural
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
-from stallbench.observe.formatting import format_age, format_bytes, format_plural
+from stallbench.observe.formatting import format_age
 from stallbench.observe.postgres.sessions import AWAITS_STANDBY, commit_without_standby
 from stallbench.observe.postgres.slots import judge_slot, read_slots
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S

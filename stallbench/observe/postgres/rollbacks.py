@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stallbench.base.number_text import format_count
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
-from stallbench.observe.formatting import format_count
 from stallbench.observe.postgres.session import APPLICATION
 
 MANY_PER_S = 10.0

@@ -9,6 +9,7 @@ from typing import Any
 
 from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
 
+from stallbench.base.number_text import format_count, format_plural
 from stallbench.engines.collectors.statements import (
     COUNTING_EXTENSION,
     StatementCounts,
@@ -21,7 +22,7 @@ from stallbench.engines.collectors.statements import (
 )
 from stallbench.engines.postgres_trust import find_extension
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
-from stallbench.observe.formatting import format_age, format_count, format_ms, format_plural, shorten_text
+from stallbench.observe.formatting import format_age, format_ms, shorten_text
 from stallbench.observe.postgres.dead_rows import ClaimCost
 from stallbench.observe.postgres.rights import describe_hidden_from, describe_untrusted
 from stallbench.observe.server_time import MARK

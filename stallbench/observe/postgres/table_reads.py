@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stallbench.base.number_text import format_count, format_plural
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
-from stallbench.observe.formatting import format_age, format_count, format_plural
+from stallbench.observe.formatting import format_age
 from stallbench.sql_names import write_quoted
 
 _MANY_ROWS = 10_000

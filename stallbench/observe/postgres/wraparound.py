@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from stallbench.base.number_text import format_count
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
-from stallbench.observe.formatting import format_age, format_count
+from stallbench.observe.formatting import format_age
 from stallbench.sql_names import quote_name
 
 _STOP = 2**31 - 3_000_000

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from stallbench.base.storage.format import require_format
 from stallbench.errors import BadInputError
-from stallbench.measure import Better
+from stallbench.measure_definition import Better
 
 FORMAT: Literal[1] = 1
 Kind = Literal["run", "limit", "soak"]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from stallbench.measure import Better
+from stallbench.measure_definition import Better
 from stallbench.measures import MEASURES, OF_THE_RUN, has_direction
 from stallbench.scenario.expectation import ComparisonColumn, RankedBy
 from stallbench.scenario.model import Scenario

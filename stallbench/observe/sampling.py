@@ -1,4 +1,4 @@
-"""Records an observation as a run's folder, and serves it to Prometheus: by the bench's own collectors, through the observation's one session."""
+"""Samples an observed server by the bench's own collectors, through the observation's one session."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _OwnSessions:
             raise NotMeasuredError(f"{server.name} cannot be reached") from None
 
 
-class Recording:
+class Sampling:
     """The samples of one observation."""
 
     def __init__(

@@ -7,6 +7,9 @@ from typing import Literal
 
 from stallbench.records.events import Event
 
+QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
+"""Statistics of a measure with durations: the percentile of each."""
+
 QUOTIENTS = ("share", "mean", "per_call")
 """Statistics of a measure that is ``divided_by`` another: its count divided by the other's count."""
 
@@ -27,7 +30,7 @@ _WORDS = {
     "min": ", minimum",
     "per_call": " per call",
     "per_job": " per job",
-} | {quantile: f" {quantile}" for quantile in ("p50", "p95", "p99")}
+} | {quantile: f" {quantile}" for quantile in QUANTILES}
 """What a statistic adds to the label of its measure; of those that are not here, their name after a comma."""
 
 
