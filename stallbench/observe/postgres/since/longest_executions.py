@@ -76,7 +76,7 @@ class LongestExecutionsDiagnostic(Diagnostic):
                         about=str(statement),
                         sentence=f"A statement that takes {format_ms(mean_ms)} on average took {format_ms(longest_ms)} at least once since "
                         f"{format_moment(counted_since)}: {text}",
-                        because="as a statement does that waits for a lock, or reads far more than usually",
+                        because="what takes so much longer at times waits for a lock, or reads far more than usually",
                     )
                 )
         return Section(
