@@ -15,7 +15,7 @@ from stallbench.errors import EXIT_FAIL, EXIT_PASS, BadInputError
 from stallbench.run.record import HostRecord
 from stallbench.studies.baseline_collection import collect_baseline
 from stallbench.studies.limit.kind import KIND
-from stallbench.studies.limit.limit import Search, plan_limit
+from stallbench.studies.limit.limit import LimitSearch, plan_limit
 from stallbench.studies.limit.record import LimitPlan, LimitRecord, begin_search
 from stallbench.studies.limit.slo import parse_slo
 from stallbench.verdicts.baseline.against import BaselineChoice, read_against, write_against
@@ -72,7 +72,7 @@ class Searches:
         folder, record = begin_search(plan, self._runs)
         if plan.against:
             write_against(folder.path, plan.against)
-        search = Search(folder, record, FakeRunner(), lambda _: None, plan)
+        search = LimitSearch(folder, record, FakeRunner(), lambda _: None, plan)
         search.prepare()
         while (run := search.next_run()) is not None:
             name = f"run-{run.number}"
