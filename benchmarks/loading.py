@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from stallbench.engines import ENGINES, Engine
+from stallbench.engines import ENGINES
 from stallbench.engines.database import Database
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
@@ -40,7 +40,7 @@ def main() -> None:
         print(f"  {kind} on {engine}: {took_s:.1f} s, {jobs / took_s:,.0f} jobs/s", flush=True)
 
 
-def load(kind: str, engine: Engine, jobs: int) -> float:
+def load(kind: str, engine: str, jobs: int) -> float:
     """Start a server, install the queue, and load it. Returns the seconds from the start of the producer until it is ready."""
     token, scratch = secrets.token_hex(8), Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
     with start_reaper(token, record=scratch / "run.json", scratch=scratch), tempfile.TemporaryDirectory() as logs:

@@ -223,7 +223,7 @@ def open_crowded_server(engine: str) -> Iterator[CrowdedServer]:
         processes = Supervisor(token, scratch=scratch)
         try:
             cluster = start_cluster(
-                Database(engine=engine, settings=_SETTINGS[engine]),  # type: ignore[arg-type]
+                Database(engine=engine, settings=_SETTINGS[engine]),
                 scratch=scratch,
                 logs=Path(folder),
                 processes=processes,

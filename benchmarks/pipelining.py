@@ -26,7 +26,7 @@ import psutil
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import NewJob, Queue

@@ -18,7 +18,7 @@ from benchmarks.processor_time import take_snapshot
 from benchmarks.workers import MEASURED_S, SETTLE_S, Throughput, run_workers, start_collectors
 from stallbench.base.section import SettingValue
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues

@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from benchmarks.laravel import open_laravel_rig
 from benchmarks.saturation import open_rig
 from benchmarks.workers import MEASURED_S, Throughput
-from stallbench.engines.collectors.innodb_statements import InnoDBStatementsCollector
-from stallbench.engines.collectors.statements import StatementsCollector
+from stallbench.engines.innodb.collectors.statements import InnoDBStatementsCollector
+from stallbench.engines.postgres.collectors.statements import StatementsCollector
 
 _UNCOUNTED, _COUNTED, _COLLECTED = "nothing counted", "counted", "counted and read"
 _Subjects = Mapping[str, Callable[[], Throughput]]

@@ -11,12 +11,13 @@ from typing import Any
 
 from longrunners.longrunner import Longrunner
 from stallbench.discovery import PluginGroup, discover, discover_in
+from stallbench.engines import DEFAULT_ENGINE
 
 __all__ = ["Longrunner", "find_longrunner", "find_longrunners"]
 
 
 @cache
-def find_longrunners(engine: str = "postgres") -> dict[str, type[Longrunner[Any]]]:
+def find_longrunners(engine: str = DEFAULT_ENGINE) -> dict[str, type[Longrunner[Any]]]:
     """Return every longrunner that runs on ``engine``, by its kind, in alphabetical order."""
     kinds = discover(sys.modules[__name__], Longrunner, PluginGroup.LONGRUNNERS)
     return {kind.kind: kind for kind in sorted(kinds, key=lambda each: each.kind) if engine in kind.engines}

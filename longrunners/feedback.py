@@ -10,7 +10,7 @@ from psycopg.pq import ExecStatus
 
 from longrunners.postgres_longrunner import Connection
 from stallbench.engines.driver import CONNECT_TIMEOUT_S
-from stallbench.engines.postgres import address
+from stallbench.engines.postgres.driver import address
 from stallbench.processes.role import CannotContinueError
 from stallbench.records.endpoint import Endpoint
 from stallbench.waiting import wait_until

@@ -11,7 +11,7 @@ import pymysql
 
 from longrunners.longrunner import Longrunner, LongrunnerOptions, LostError
 from stallbench.engines import driver_of
-from stallbench.engines.mysql import LONGEST_USER
+from stallbench.engines.innodb.driver import LONGEST_USER
 from stallbench.processes.role import Stop
 from stallbench.records.injections import Evidence
 

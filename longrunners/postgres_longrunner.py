@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from longrunners.longrunner import Longrunner, OptionsT
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

@@ -46,7 +46,7 @@ class SnapshotReaderOnSQLite(Longrunner[SQLiteReaderOptions]):
 
     def hold(self, stop: Stop) -> Evidence:
         """Begin to read."""
-        self._connection = driver_of("sqlite").connect(self.document.endpoint, self.document.name)
+        self._connection = driver_of(self.document.endpoint.engine).connect(self.document.endpoint, self.document.name)
         self._begin()
         return {"kind": "backend", "pid": os.getpid(), "application": self.application_name}
 

@@ -7,6 +7,7 @@ import json
 from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
 from longrunners import find_longrunner, find_longrunners
+from stallbench.engines import DEFAULT_ENGINE
 from stallbench.scenario.longrunner_issue import LongrunnerIssue
 
 
@@ -16,7 +17,7 @@ class Choice(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
-    engine: str = "postgres"
+    engine: str = DEFAULT_ENGINE
     role: str | None = None
     """Role of the server that it runs on; not checked if none."""
     options: dict[str, object] = {}

@@ -1,7 +1,7 @@
 """Finds plug-ins: every file of a package, and every installed distribution's entry points.
 
-To add a queue, fault, collector, check, longrunner, kind of maintenance, server starter or server adapter, add a file to its package. An
-installed package declares it as an entry point in the group of its kind (see `PluginGroup`), for example in its ``pyproject.toml``::
+To add a queue, fault, collector, check, longrunner or kind of maintenance, add a file to its package. An installed package declares it as an entry point
+in the group of its kind (see `PluginGroup`), for example in its ``pyproject.toml``::
 
     [project.entry-points."stallbench.faults"]
     lunar_eclipse = "my_package.faults:LunarEclipse"
@@ -30,8 +30,6 @@ class PluginGroup(StrEnum):
     CHECKS = "stallbench.checks"
     LONGRUNNERS = "stallbench.longrunners"
     MAINTENANCE = "stallbench.maintenance"
-    STARTERS = "stallbench.starters"
-    ADAPTERS = "stallbench.adapters"
 
 
 PluginT = TypeVar("PluginT")
@@ -49,16 +47,17 @@ def discover(
     ``is_plugin``: what else makes a class one, for bases whose intermediate classes are not abstract.
     Raises `BadInputError` if an entry point cannot be loaded or is no subclass of ``base``.
     """
-    modules = [
-        importlib.import_module(f"{package.__name__}.{info.name}")
-        for info in pkgutil.iter_modules(package.__path__)
-        if info.name != "__main__"
-    ]
-    found = [member for module in modules for member in _list_concrete(module, base)]
+    found = discover_files(package, base)
     found += [
         _load(entry_point, base, group) for entry_point in sorted(metadata.entry_points(group=group), key=lambda one: one.name)
     ]
     return [each for each in found if is_plugin is None or is_plugin(each)]
+
+
+def discover_files(package: ModuleType, base: type[PluginT]) -> list[type[PluginT]]:
+    """Return the same of the modules of ``package`` alone."""
+    names = [info.name for info in pkgutil.iter_modules(package.__path__) if info.name != "__main__"]
+    return [member for name in names for member in _list_concrete(importlib.import_module(f"{package.__name__}.{name}"), base)]
 
 
 def discover_in(package: ModuleType, name: str, base: type[PluginT]) -> list[type[PluginT]]:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from stallbench.base.number_text import format_bytes
+from stallbench.engines import ENGINES
 from stallbench.run.capacity import count_measured_s
 from stallbench.scenario.description import describe_experiment, describe_judged
 from stallbench.scenario.model import Scenario
-from stallbench.servers.find_starters import find_starters
 from stallbench.studies.soak.disk import SERVER_BYTES, estimate_cycle_bytes
 
 _SHOWN_RATE = 100.0
@@ -20,7 +20,7 @@ _SHOWN_RATE = 100.0
 
 def find_obstacle(scenario: Scenario) -> str | None:
     """Return why the servers of this machine cannot carry the scenario out; none if they can, or if they would be installed first."""
-    return find_starters()[scenario.database.engine].find_obstacle(scenario.database)
+    return ENGINES[scenario.database.engine].starter().find_obstacle(scenario.database)
 
 
 def describe_dry_run(scenario: Scenario, runs: Path, external: Sequence[str]) -> Iterator[tuple[str, str]]:

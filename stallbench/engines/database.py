@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Literal, TypeVar
+from collections.abc import Collection
+from typing import Literal, TypeVar, get_args
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from stallbench.base.section import Section, SettingName, SettingValue, issue
-from stallbench.engines import ENGINES, Engine, EngineTraits
-
-_ENGINES_OF_KEY: Mapping[str, tuple[Engine, ...]] = {
-    "version": ("postgres", "mariadb", "mysql"),
-    "packaged": ("postgres",),
-    "replication_slot": ("postgres",),
-    "hot_standby_feedback": ("postgres",),
-    "synchronous": ("postgres", "mariadb"),
-    "pooler": ("postgres",),
-    "small_disk": ("postgres",),
-    "xids_left": ("postgres",),
-    "volatile_cache": ("postgres", "mariadb", "mysql", "redis"),
-}
-"""The keys that only some engines have."""
+from stallbench.engines import DEFAULT_ENGINE, ENGINES, Engine, EngineName
+from stallbench.engines.engine import DatabaseKey
 
 PoolerMode = Literal["session", "transaction"]
 """For how long a client of a pooler keeps its server connection."""
-
-OLDEST_POSTGRES = 14
-"""The oldest major version of PostgreSQL that the bench supports."""
 
 ValueT = TypeVar("ValueT")
 
@@ -36,7 +20,7 @@ ValueT = TypeVar("ValueT")
 class Database(Section):
     """The servers that the queue runs on."""
 
-    engine: Engine = "postgres"
+    engine: EngineName = DEFAULT_ENGINE
     version: str | None = Field(
         default=None,
         examples=["18"],
@@ -90,14 +74,11 @@ class Database(Section):
     @field_validator("version")
     @classmethod
     def _require_version(cls, version: str | None, info: ValidationInfo) -> str | None:
-        traits = _traits(info)
-        if version is None or traits is None:
+        engine = _engine(info)
+        if version is None or engine is None:
             return version
-        if info.data["engine"] == "postgres":
-            if not re.fullmatch(r"[1-9]\d?", version) or int(version) < OLDEST_POSTGRES:
-                raise issue(f" is {version}; expected a major version of PostgreSQL from {OLDEST_POSTGRES} on, like 17")
-        elif not re.fullmatch(r"[1-9]\d?(\.\d{1,2})?", version):
-            raise issue(f' is {version}; expected a version of {traits.title}, like "10.11" or "9"')
+        if problem := engine.find_version_issue(version):
+            raise issue(problem)
         return version
 
     @field_validator("packaged")
@@ -110,26 +91,26 @@ class Database(Section):
     @field_validator("replicas")
     @classmethod
     def _require_engine_with_replicas(cls, replicas: int, info: ValidationInfo) -> int:
-        traits = _traits(info)
-        if replicas and traits and not traits.has_replicas:
-            raise issue(f" is {replicas}, but {traits.title} has no replicas; expected 0")
+        engine = _engine(info)
+        if replicas and engine and not engine.has_replicas:
+            raise issue(f" is {replicas}, but {engine.title} has no replicas; expected 0")
         return replicas
 
-    @field_validator(*_ENGINES_OF_KEY)
+    @field_validator(*get_args(DatabaseKey))
     @classmethod
     def _require_engine_with_key(cls, value: ValueT, info: ValidationInfo) -> ValueT:
-        traits, engines = _traits(info), _ENGINES_OF_KEY[str(info.field_name)]
-        if value and traits and info.data["engine"] not in engines:
-            titles = " and ".join(ENGINES[engine].title for engine in engines)
-            raise issue(f" is for {titles}, but the engine is {traits.title}; leave it out")
+        engine, key = _engine(info), info.field_name
+        if value and engine and key not in engine.database_keys:
+            titles = " and ".join(each.title for each in ENGINES.values() if key in each.database_keys)
+            raise issue(f" is for {titles}, but the engine is {engine.title}; leave it out")
         return value
 
     @field_validator("settings", "replica_settings")
     @classmethod
     def _require_engine_with_settings(cls, settings: ValueT, info: ValidationInfo) -> ValueT:
-        traits = _traits(info)
-        if settings and traits and not traits.has_settings:
-            raise issue(f" is given, but {traits.title} has no settings that a scenario can change; leave it out")
+        engine = _engine(info)
+        if settings and engine and not engine.has_settings:
+            raise issue(f" is given, but {engine.title} has no settings that a scenario can change; leave it out")
         return settings
 
     @field_validator("replication_slot", "hot_standby_feedback", "synchronous", "replica_settings")
@@ -154,6 +135,11 @@ class Database(Section):
         return volatile_cache
 
 
-def _traits(info: ValidationInfo) -> EngineTraits | None:
-    """Return what is known of the chosen engine; none if there is no such engine, which is an issue of its own."""
+def usual_engine(engines: Collection[str]) -> str:
+    """Return the one of ``engines`` that is used if nobody chooses: the default of scenarios, or else one of which the bench has a server itself."""
+    return min(engines, key=lambda name: (name != DEFAULT_ENGINE, ENGINES[name].belongs_to_user, name))
+
+
+def _engine(info: ValidationInfo) -> Engine | None:
+    """Return the chosen engine; none if there is no such engine, which is an issue of its own."""
     return ENGINES.get(info.data["engine"]) if "engine" in info.data else None

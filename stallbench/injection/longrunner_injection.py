@@ -5,12 +5,11 @@ The longrunner's own report that it holds the horizon is not enough: it is verif
 
 from __future__ import annotations
 
-from stallbench.engines import driver_of
+from stallbench.engines import ENGINES, driver_of
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.choices import LongrunnerChoice
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.injection import Injection
-from stallbench.injection.longrunner_verification import find_on_innodb, find_on_postgres, find_on_sqlite
 from stallbench.processes.process import Process
 from stallbench.processes.role_command import role_command
 from stallbench.records.injections import Evidence, InjectionRecord
@@ -22,8 +21,6 @@ _VERIFY_S = 15.0
 _END_S = 10.0
 _COMMAND = tuple(role_command("longrunners"))
 _BETWEEN_QUERIES_S = 3.0
-_FIND = {"postgres": find_on_postgres, "sqlite": find_on_sqlite}
-"""How the servers of an engine are asked for a longrunner; engines that are not listed use InnoDB."""
 
 
 class LongrunnerInjection(Injection):
@@ -120,8 +117,8 @@ class LongrunnerInjection(Injection):
     def _find_on_server(self) -> Evidence | None:
         """Return what the servers say of the longrunner, or nothing if they do not name it."""
         driver = driver_of(self._server.direct.engine)
-        find = _FIND.get(self._server.direct.engine, find_on_innodb)
+        servers = {server.name: server.direct for server in self._context.cluster.running_by_role}
         try:
-            return find(self._context.cluster.running_by_role, self.record.on, self.record.name, self._holder)
+            return ENGINES[self._server.direct.engine].find_longrunner(servers, self.record.on, self.record.name, self._holder)
         except driver.errors as error:
             raise NotCarriedOutError(f"the servers could not be asked for it: {driver.describe(error)}") from error

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from stallbench.engines.traits import ENGINES, Engine
+from stallbench.engines import ENGINES, EngineName
 from stallbench.errors import BadInputError
 from stallbench.libraries.option import Option, find_name_issues
 from stallbench.libraries.part import Part
@@ -166,7 +166,7 @@ class Library(Part):
         what = f"{self.package} {self.version}" if self.package else str(self.folder)
         return f"{what} ({self.language})" + (f", {self.home}" if self.home else "")
 
-    def describe_lack_of(self, engine: Engine) -> str:
+    def describe_lack_of(self, engine: EngineName) -> str:
         """Return that it does not run on ``engine``, and why if the definition says so."""
         sentence = f"does not run on {ENGINES[engine].title}"
         return f"{sentence}: {self.not_on[engine]}" if engine in self.not_on else sentence

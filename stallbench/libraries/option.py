@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from stallbench.engines.traits import ENGINES
+from stallbench.engines import ENGINES
 from stallbench.libraries.part import Part
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from stallbench.sql_literals import hide_literals
+from stallbench.sql_literals import LiteralSyntax, hide_literals
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 
@@ -47,9 +47,9 @@ def format_ms(duration_ms: float | None) -> str:
     return f"{duration_ms:,.0f} ms" if duration_ms >= 100 else f"{duration_ms:.3g} ms"
 
 
-def shorten_text(text: str | None, length: int = 90, engine: str = "postgres") -> str:
+def shorten_text(text: str | None, syntax: LiteralSyntax, length: int = 90) -> str:
     """Return a statement without its values, in one line of at most ``length`` characters. What is shown may also be recorded."""
-    line = " ".join(hide_literals(text or "", engine).split())
+    line = " ".join(hide_literals(text or "", syntax).split())
     return line if len(line) <= length else line[: length - 1] + "…"
 
 

@@ -93,7 +93,7 @@ class KnownQueue(_Part):
 
     @property
     def claim_pattern(self) -> re.Pattern[str] | None:
-        """What finds its claim statement among `stallbench.engines.collectors.statements.plain_statement` texts; none if unknown."""
+        """What finds its claim statement among `stallbench.engines.postgres.collectors.statements.plain_statement` texts; none if unknown."""
         pattern = self.definition.claim_pattern if self.definition else find_queue(self.queue).claim_pattern if self.queue else ""
         return re.compile(pattern, re.IGNORECASE) if pattern else None
 

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from stallbench.errors import BadInputError, NotCarriedOutError
+from stallbench.observe.family import find_family
 from stallbench.observe.observer import Observation, Observer, ServerGoneError, pause_after
 from stallbench.observe.options import ObserveOptions
-from stallbench.observe.postgres.queues import QueuesDiagnostic
 
 if TYPE_CHECKING:
     from stallbench.observe.postgres.load import LoadDiagnostic
+    from stallbench.observe.postgres.queues import QueuesDiagnostic
     from stallbench.observe.sampling import Sampling
 
 BETWEEN_READINGS_S = 2.0
@@ -29,12 +30,11 @@ class ObservationSession:
     def __init__(self, options: ObserveOptions) -> None:
         """Read for the first time. Raises `NotCarriedOutError` if the server cannot be read, `BadInputError` if a queue is missing."""
         self.options = options
-        make = _prepare_postgres if options.servers.primary.engine == "postgres" else _prepare_innodb
         self.queues: QueuesDiagnostic
         self.load: LoadDiagnostic | None
         """Records the load of the queue."""
         self.observer: Observer
-        self.queues, self.load, self.observer = make(options)
+        self.queues, self.load, self.observer = find_family(options.servers.primary.engine).prepare(options)
         self.sampling: Sampling | None = None
         self.lost = ""
         """Why the last reading could not read the server; empty if it could."""
@@ -94,26 +94,3 @@ class ObservationSession:
                 # The first two readings read everything. Later ones leave out what is expensive, so they need not wait for it.
                 pause_s, is_second = self.options.every_s, False
         time.sleep(max(0.0, until_s - time.monotonic()))
-
-
-def _prepare_postgres(options: ObserveOptions) -> tuple[QueuesDiagnostic, LoadDiagnostic | None, Observer]:
-    from stallbench.observe.postgres.observer import make_postgres_observer
-
-    queues, load = QueuesDiagnostic(options.tables), None
-    if options.profile:
-        from stallbench.observe.postgres.load import LoadDiagnostic
-
-        load = LoadDiagnostic(queues)
-    return queues, load, make_postgres_observer(options.servers, queues, options.log, load)
-
-
-def _prepare_innodb(options: ObserveOptions) -> tuple[QueuesDiagnostic, LoadDiagnostic | None, Observer]:
-    from stallbench.observe.innodb.observer import make_innodb_observer
-    from stallbench.observe.innodb.queues import InnoDBQueuesDiagnostic
-
-    queues, load = InnoDBQueuesDiagnostic(options.tables), None
-    if options.profile:
-        from stallbench.observe.innodb.load import InnoDBLoadDiagnostic
-
-        load = InnoDBLoadDiagnostic(queues)
-    return queues, load, make_innodb_observer(options.servers, queues, load)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from stallbench.base.duration import parse_duration_s
 from stallbench.errors import BadInputError
 from stallbench.observe.address import ObservedServers, read_addresses
+from stallbench.observe.family import find_family
 from stallbench.setup.components import require_java
 from stallbench.visible_text import make_visible
 
@@ -118,7 +119,7 @@ def read_options(
             f"--log {log}: there is no such file on this machine; leave the option out if the server is on another one"
         )
     servers = read_addresses(dsn)
-    if log is not None and servers.primary.engine != "postgres":
+    if log is not None and not find_family(servers.primary.engine).reads_logs:
         raise BadInputError(f"--log {log}: only a log of PostgreSQL can be read; leave it out")
     if profile is not None and for_s is not None:
         _require_profile(profile, for_s=for_s, every_s=every_s)

@@ -45,7 +45,7 @@ class ObservationRecord:
             name="observe",
             file="",
             summary=f"Observed: {title}.",
-            database=Database(engine=engine, replicas=len(servers.replicas)),  # type: ignore[arg-type]
+            database=Database(engine=engine, replicas=len(servers.replicas)),
             queue=QueueChoice(kind=queue.kind),
             producers=Producers(rate=0),
             collectors=Collectors.model_construct(interval_s=every_s),

@@ -19,7 +19,7 @@ from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.postgres.job_counts import JobCounts
 from stallbench.observe.postgres.recognition import QueueTable
 from stallbench.records.samples import Sample, SampleLog
-from stallbench.run.sampling import find_collectors
+from stallbench.run.sampling import collectors_for
 
 QUEUE_KIND = "observed"
 """Kind of the queue in the record of an observation."""
@@ -71,12 +71,7 @@ class Sampling:
             queue=self.describe(tables),
             hides_values=True,
         )
-        engine = servers.primary.engine
-        self._collectors = [
-            kind(document)
-            for kind in find_collectors().values()
-            if kind.is_of_servers and (kind.engines is None or engine in kind.engines)
-        ]
+        self._collectors = [kind(document) for kind in collectors_for(servers.primary.engine).values() if kind.is_of_servers]
         for collector in self._collectors:
             collector.connections = _OwnSessions(sessions)  # type: ignore[assignment]
         names = (*(collector.name for collector in self._collectors), _BACKLOG)

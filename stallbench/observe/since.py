@@ -6,10 +6,10 @@ from datetime import datetime
 from pathlib import Path
 
 from stallbench.errors import BadInputError, NotCarriedOutError
-from stallbench.observe.address import ObservedServers, read_addresses
+from stallbench.observe.address import read_addresses
 from stallbench.observe.diagnostic import NotVisible
+from stallbench.observe.family import find_family
 from stallbench.observe.formatting import format_moment
-from stallbench.observe.observer import Observer
 from stallbench.visible_text import say
 
 NO_READING = NotVisible(
@@ -23,13 +23,14 @@ NO_READING = NotVisible(
 def report_since(dsn: list[str], since: datetime, *, log: Path | None, as_json: bool) -> None:
     """Read the server once and print what is left of the time from ``since`` on. Raises `BadInputError`, `NotCarriedOutError` if it cannot be read."""
     servers = read_addresses(dsn)
-    if log is not None and servers.primary.engine != "postgres":
+    family = find_family(servers.primary.engine)
+    if log is not None and not family.reads_logs:
         raise BadInputError(f"--log {log}: only a log of PostgreSQL can be read; leave it out")
     if log is not None and not log.is_file():
         raise BadInputError(
             f"--log {log}: there is no such file on this machine; leave the option out if the server is on another one"
         )
-    observer = _make_observer(servers, since, log)
+    observer = family.observe_since(servers, since, log)
     try:
         observation = observer.read(reads_everything=True)
     finally:
@@ -48,13 +49,3 @@ def report_since(dsn: list[str], since: datetime, *, log: Path | None, as_json: 
         "and holders and slots below are those of this moment, which may be older.\n"
     )
     ObserveScreen(shows_all=True).print(observation)
-
-
-def _make_observer(servers: ObservedServers, since: datetime, log: Path | None) -> Observer:
-    if servers.primary.engine == "postgres":
-        from stallbench.observe.postgres.observer import make_postgres_observer_since
-
-        return make_postgres_observer_since(servers, since, log)
-    from stallbench.observe.innodb.observer import make_innodb_observer_since
-
-    return make_innodb_observer_since(servers, since)

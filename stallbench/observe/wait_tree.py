@@ -11,6 +11,7 @@ from stallbench.observe.diagnostic import Finding, Remedy, Severity
 from stallbench.observe.formatting import capitalize_first, format_age, shorten_text
 from stallbench.observe.lock_waits import LockWait, LockWaits, Session
 from stallbench.observe.thresholds import BRIEF_S, LONG_WAIT_S
+from stallbench.sql_literals import LiteralSyntax
 
 MOST_SHOWN = 20
 """Rows."""
@@ -44,6 +45,8 @@ class WaitTree:
 
     waits: LockWaits
     sessions: Mapping[int, DescribedSession]
+    literals: LiteralSyntax
+    """How their statements write constants."""
     name_without_session: Callable[[str], str]
     """Of a prepared transaction: its name in a sentence."""
     described: frozenset[int] = frozenset()
@@ -114,7 +117,7 @@ class WaitTree:
     def _row(self, wait: LockWait, branch: str) -> tuple[str, str, str, str, str]:
         behind = len(self.waits.find_blocked(wait.session))
         session = self.sessions.get(wait.session)
-        text = shorten_text(session.query, 60) if session else ""
+        text = shorten_text(session.query, self.literals, 60) if session else ""
         return branch + self.describe(wait.session), str(behind) if behind else "", format_age(wait.waits_s), wait.lock, text
 
     def _judge(

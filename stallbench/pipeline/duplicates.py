@@ -8,7 +8,8 @@ from types import MappingProxyType
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.engines.error_kinds import LOST_CONNECTION_CODES
+from stallbench.engines.error_codes import codes_of
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.injection.faults import find_faults
 from stallbench.pipeline.frames import constant
 from stallbench.pipeline.time_axis import PATIENCE_S
@@ -74,9 +75,9 @@ def find_executions(events: DataFrame, record: RunRecord) -> DataFrame:
         "claimed_ns",
         F.when(has_end, F.col("next")).otherwise(without_end).alias("end"),
         F.when(has_end, F.col("next_asked_ns")).alias("end_asked_ns"),
-        F.coalesce((F.col("next") == Event.ERROR) & F.col("next_code").isin(sorted(LOST_CONNECTION_CODES)), F.lit(False)).alias(
-            "lost_connection"
-        ),
+        F.coalesce(
+            (F.col("next") == Event.ERROR) & F.col("next_code").isin(sorted(codes_of(ErrorKind.CONNECTION_LOST))), F.lit(False)
+        ).alias("lost_connection"),
     )
 
 

@@ -14,7 +14,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.engines.error_codes import codes_of
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.measure_definition import FromEvents, FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.duplicates import re_executions
@@ -112,7 +113,7 @@ def _measure_errors_of_operations(events: DataFrame) -> DataFrame:
     by_deadlock = {source.deadlock_in: name for name, source in sources.items() if source.deadlock_in}
     by_error = {source.error_in: name for name, source in sources.items() if source.error_in}
     code, operation = (F.regexp_extract("detail", ERROR_PATTERN, group) for group in (1, 2))
-    found = F.when(code.isin(sorted(DEADLOCK_CODES)), F.try_element_at(_numbers_by(by_deadlock), operation)).when(
+    found = F.when(code.isin(sorted(codes_of(ErrorKind.DEADLOCK))), F.try_element_at(_numbers_by(by_deadlock), operation)).when(
         F.col("event") == Event.ERROR, F.try_element_at(_numbers_by(by_error), operation)
     )
     raised = events.filter(F.col("event").isin(Event.ERROR, Event.RETRIED))

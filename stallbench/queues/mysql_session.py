@@ -9,11 +9,11 @@ import pymysql
 from pymysql.constants import SERVER_STATUS
 from pymysql.cursors import SSCursor
 
-from stallbench.engines.error_kinds import DEADLOCK_CODES, LOCK_TIMEOUT_CODES, MYSQL_SESSION_ENDED_CODES
-from stallbench.engines.mysql import DRIVER
+from stallbench.engines.innodb.driver import DRIVER
+from stallbench.engines.innodb.error_codes import DEADLOCK, LOCK_TIMEOUT, SESSION_ENDED
 from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
 
-_CONFLICTS = DEADLOCK_CODES | LOCK_TIMEOUT_CODES
+_CONFLICTS = frozenset({DEADLOCK, LOCK_TIMEOUT})
 
 
 class MySQLSession(SqlSession):
@@ -66,7 +66,7 @@ class MySQLSession(SqlSession):
 
     def is_connection_lost(self, error: Exception) -> bool:
         """Lost by its number, or closed by PyMySQL."""
-        has_ended = DRIVER.code(error) in MYSQL_SESSION_ENDED_CODES or isinstance(error, pymysql.InterfaceError)
+        has_ended = DRIVER.code(error) in SESSION_ENDED or isinstance(error, pymysql.InterfaceError)
         return has_ended or not self.connection.open
 
 

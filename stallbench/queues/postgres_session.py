@@ -17,14 +17,14 @@ from psycopg import RawServerCursor, errors
 from psycopg.pq import ConnStatus, ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from stallbench.engines.error_kinds import DEADLOCK_CODES, LOCK_TIMEOUT_CODES, POSTGRES_SERIALIZATION_FAILURE
+from stallbench.engines.postgres.error_codes import DEADLOCK, LOCK_TIMEOUT, SERIALIZATION_FAILURE
 from stallbench.queues.sql_session import Outcome, SqlSession, Value, repeat_values
 
 _ROWS_A_FETCH = 10_000
 _CHECK_S = 0.1
 """How often a process that waits for a notification checks whether it is to end; this does not concern the server."""
 _GOOD = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
-_CONFLICTS = DEADLOCK_CODES | LOCK_TIMEOUT_CODES | {POSTGRES_SERIALIZATION_FAILURE}
+_CONFLICTS = frozenset({DEADLOCK, LOCK_TIMEOUT, SERIALIZATION_FAILURE})
 """Deadlock, lock not available, serialization failure."""
 
 

@@ -159,6 +159,8 @@ class Queue(ABC, Generic[OptionsT]):
     """Whether the job of a dead worker is ever given to another one. If not, it is lost, although the store may still have its record."""
     no_job_age: ClassVar[str] = ""
     """Why it does not know since when a ready job waits; empty if it does."""
+    shows_failed_as_claimed: ClassVar[bool] = False
+    """Whether `job_ids` calls a failed job claimed until it is claimed again, because the server does not tell the two apart."""
     puts_off_failed: ClassVar[bool] = True
     """Whether a failed job is delayed before it can be claimed again."""
     needs_scheduler: ClassVar[bool] = False

@@ -33,6 +33,8 @@ def _ignore() -> None:
 class SqlSession(ABC):
     """One connection in autocommit. Statements have ``?`` for each parameter, on every engine."""
 
+    blocks_other_writers: ClassVar[bool] = False
+    """Whether an open transaction refuses all that other connections would write."""
     engine_family: ClassVar[str]
     """``postgres``, ``mysql`` or ``sqlite``: selects engine-specific statements, like CREATE TABLE."""
     row_lock: ClassVar[str] = "FOR UPDATE"

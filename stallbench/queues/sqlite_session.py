@@ -12,6 +12,7 @@ from stallbench.queues.sql_session import Outcome, SqlSession, Value
 class SQLiteSession(SqlSession):
     """Python's library caches the prepared statements."""
 
+    blocks_other_writers = True
     engine_family = "sqlite"
     row_lock = ""
 

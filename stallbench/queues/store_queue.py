@@ -18,7 +18,7 @@ _STORES = {
     "redis": "{kind}_redis",
     "psycopg": "{kind}_sql",
     "pymysql": "{kind}_sql",
-    "stallbench.engines.aerospike": "aerospike.{kind}",
+    "stallbench.engines.aerospike.driver": "aerospike.{kind}",
 }
 """By the client library of a connection: the module with the queue's store, loaded when it is used."""
 

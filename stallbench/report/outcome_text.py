@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from stallbench.base.number_text import format_value
-from stallbench.engines.ending import statement_to_end
+from stallbench.engines import ENGINES
 from stallbench.injection.faults import find_faults
 from stallbench.records.injections import InjectionRecord
 from stallbench.run.record import RunRecord
@@ -399,7 +399,7 @@ def find_ending(record: RunRecord, verdict: Verdict) -> Ending | None:
     stay = next((one for one in held if one.name in worst.injections), None)
     if stay is None:
         return None
-    statement = statement_to_end(record.scenario.database.engine, stay.kind, stay.key)
+    statement = ENGINES[record.scenario.database.engine].statement_to_end(stay.kind, stay.key)
     return Ending(sentence=_describe_stay(stay), statement=statement)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from stallbench import PROJECT
+from stallbench.engines import DEFAULT_ENGINE
 from stallbench.errors import BadInputError
 from stallbench.scenario.toml import read_toml, show_path
 from stallbench.suggestion import did_you_mean
@@ -70,7 +71,7 @@ def _read(name: str, path: Path) -> Listed:
         name=name,
         summary=str(content.get("summary", "")),
         subject=str(content.get("subject", _OTHER)),
-        uses=" ".join(used or ["postgres"]),
+        uses=" ".join(used or [DEFAULT_ENGINE]),
         variants={key: " ".join(_values(variants, key, "summary")) for key in variants} if isinstance(variants, dict) else {},
     )
 

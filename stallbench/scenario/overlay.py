@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stallbench.base.validation_issue import KeyPath, ValidationIssue, find_value, show_value
-from stallbench.engines import ENGINES
+from stallbench.engines import DEFAULT_ENGINE, ENGINES
 from stallbench.scenario.toml import TOO_DEEP, is_too_deep
 from stallbench.suggestion import did_you_mean
 
@@ -163,8 +163,13 @@ def _find_connection_limit(database: Mapping[str, Any]) -> str | None:
 def _changes_family(base: Any, overlay: Any) -> bool:
     if not isinstance(base, dict) or not isinstance(overlay, dict) or "engine" not in overlay:
         return False
-    before, later = ("mariadb" if engine == "mysql" else engine for engine in (base.get("engine", "postgres"), overlay["engine"]))
+    before, later = (_find_family(engine) for engine in (base.get("engine", DEFAULT_ENGINE), overlay["engine"]))
     return bool(before != later)
+
+
+def _find_family(engine: Any) -> Any:
+    """Return what the engine has in common with others; an unknown one is an issue of its own."""
+    return next((each.family for name, each in ENGINES.items() if name == engine), engine)
 
 
 def _merge(base: Any, overlay: Any) -> Any:

@@ -8,29 +8,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pydantic import SecretStr
 
-from stallbench.engines import ENGINES, Engine
+from stallbench.engines import ENGINES, list_schemes
 from stallbench.engines.database import Database
-from stallbench.engines.libpq import read_parameters
-from stallbench.engines.mysql_encryption import read_encryption
 from stallbench.errors import BadInputError
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint, has_password
 from stallbench.suggestion import did_you_mean
 
-_SCHEMES: Mapping[str, tuple[Engine, int]] = {
-    "postgresql": ("postgres", 5432),
-    "postgres": ("postgres", 5432),
-    "mariadb": ("mariadb", 3306),
-    "mysql": ("mysql", 3306),
-}
+_SCHEMES = {scheme: engine for engine in ENGINES.values() for scheme in engine.schemes}
 _TOXIPROXY_PORT = 8474
 _MOST_REPLICAS = 3
-_ANY_USER = ("mariadb", "mysql")
-"""Engines on which an address without a user means that each process logs in with its own name, as on a private server."""
-_FORM = "expected NAME=SCHEME://USER@HOST:PORT/DATABASE, with NAME primary, replica-1, .. and SCHEME postgresql, mariadb or mysql"
+_FORM = f"expected NAME=SCHEME://USER@HOST:PORT/DATABASE, with NAME primary, replica-1, .. and SCHEME {list_schemes()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +83,7 @@ def read_external_servers(
     )
 
 
-def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, database: str | None) -> Endpoint:
+def _read_address(name: str, url: str, names: Sequence[str], engine: str, database: str | None) -> Endpoint:
     if name not in names:
         raise BadInputError(
             f"--dsn {name}: there is no server of that name; expected one of {', '.join(names)}{did_you_mean(name, names)}"
@@ -104,11 +95,11 @@ def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, dat
     parts, port = _split(f"--dsn {name}", url)
     if parts.scheme not in _SCHEMES:
         raise BadInputError(f"--dsn {name}: {_FORM}{did_you_mean(parts.scheme, _SCHEMES)}")
-    found_engine, usual_port = _SCHEMES[parts.scheme]
-    if found_engine != engine:
-        raise BadInputError(f"--dsn {name}: is {ENGINES[found_engine].title}; the scenario runs on {ENGINES[engine].title}")
+    found = _SCHEMES[parts.scheme]
+    if found.name != engine:
+        raise BadInputError(f"--dsn {name}: is {found.title}; the scenario runs on {ENGINES[engine].title}")
     named = unquote(parts.path.removeprefix("/"))
-    if not named or (not parts.username and engine not in _ANY_USER) or not parts.hostname or parts.fragment:
+    if not named or (not parts.username and found.needs_user) or not parts.hostname or parts.fragment:
         raise BadInputError(f"--dsn {name}: {_FORM}")
     if named != database:
         repeated = f"--database says {database!r}" if database else "--database is not given"
@@ -118,23 +109,12 @@ def _read_address(name: str, url: str, names: Sequence[str], engine: Engine, dat
     return Endpoint(
         engine=engine,
         host=parts.hostname,
-        port=port or usual_port,
+        port=port or found.port,
         database=named,
         user=unquote(parts.username or ""),
         password=SecretStr(os.environ.get(PASSWORD_VARIABLE, "")),
-        parameters=_read_parameters(f"--dsn {name}", engine, parts.query),
+        parameters=found.read_parameters(f"--dsn {name}", parts.query),
     )
-
-
-def _read_parameters(where: str, engine: Engine, query: str) -> dict[str, str]:
-    """Return what an address says after ``?``; raises `BadInputError`."""
-    if engine != "postgres":
-        read_encryption(where, query)
-        return dict(parse_qsl(query, keep_blank_values=True))
-    given = parse_qsl(query, keep_blank_values=True)
-    if len(dict(given)) < len(given):
-        raise BadInputError(f"{where}: a parameter is given twice")
-    return read_parameters(where, dict(given))
 
 
 def _read_toxiproxy(url: str) -> tuple[str, int]:

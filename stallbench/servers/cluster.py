@@ -14,14 +14,13 @@ from pydantic import SecretStr
 from stallbench.base.ports import require_free
 from stallbench.engines import ENGINES, driver_of
 from stallbench.engines.database import Database
+from stallbench.engines.starter import ServerControl, StartContext, Starter
+from stallbench.engines.volatile_disk import require_volatile_disk
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.find_starters import find_starters
 from stallbench.servers.pgbouncer import Pgbouncer
 from stallbench.servers.record import Role, ServerRecord
-from stallbench.servers.starter import ServerControl, StartContext, Starter
-from stallbench.servers.volatile_disk import require_volatile_disk
 
 if TYPE_CHECKING:
     from stallbench.servers.toxiproxy import ToxiproxyServer
@@ -173,7 +172,7 @@ def start_cluster(
     if database.volatile_cache:
         require_volatile_disk()
     context = StartContext(scratch=scratch, logs=logs, processes=processes, password=SecretStr(secrets.token_urlsafe(18)))
-    starter = find_starters()[database.engine](context, database)
+    starter = ENGINES[database.engine].starter()(context, database)
     cluster = Cluster(start_toxiproxy(processes, logs) if starter.has_network else None)
     primary = starter.primary()
     _add_server(cluster, primary, "primary", starter, progress)
@@ -224,7 +223,7 @@ def _add_pooler(cluster: Cluster, database: Database, context: StartContext, pro
 
 def _start_second_server(cluster: Cluster, engine: str, context: StartContext, progress: Callable[[str], None]) -> None:
     """Start a server of another engine behind a separate proxy, and name it in the primary's endpoints."""
-    starter = find_starters()[engine](context, Database.model_validate({"engine": engine}))
+    starter = ENGINES[engine].starter()(context, Database.model_validate({"engine": engine}))
     control = starter.second_server(engine)
     direct = control.endpoint
     proxied = direct.model_copy(update={"port": cluster.toxiproxy.add_proxy(engine, direct.port)})

@@ -7,21 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import psycopg
-from psycopg import sql
-
-from stallbench.engines import driver_of
+from stallbench.engines import ENGINES
 from stallbench.engines.database import Database
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.cluster import Cluster, start_cluster
-
-_LOCK_TIMEOUT_S = 30
-"""How long dropping a database waits for a lock: what a killed run left may hold one for ever."""
-_EMPTIED = ("postgres", "mariadb", "mysql", "redis")
 
 
 class EmptyDatabases:
@@ -40,7 +32,7 @@ class EmptyDatabases:
 
     def give(self) -> Endpoint:
         """Return an empty database, and on the second server another; raises `NotCarriedOutError` if the servers do not start."""
-        if self._endpoint is None or self._database.engine not in _EMPTIED:
+        if self._endpoint is None or not ENGINES[self._database.engine].replaces_databases:
             self.processes.stop_all()  # an engine that cannot be emptied is started again, which is quick
             name = secrets.token_hex(4)
             scratch, logs = self._scratch / name, self._logs / name
@@ -85,41 +77,7 @@ def empty_databases(database: Database, second_engine: str | None, logs: Path) -
 
 
 def _replace(former: Endpoint, name: str) -> Endpoint:
-    """Drop a database with all that is in it, and return an empty one of another name; Redis has no names, and is emptied.
-
-    With a new name, what is left of a run that was killed cannot change the database of the next one: its reaper drops the tables of the run, for
-    example.
+    """Return an empty database in place of another one. With a new name, what is left of a run that was killed cannot change the database of the next
+    one: its reaper drops the tables of the run, for example.
     """
-    driver = driver_of(former.engine)
-    connection = driver.connect(former, "conformance")
-    try:
-        if former.engine == "redis":
-            connection.flushdb()
-            return former
-        if former.engine == "postgres":
-            _release(connection)
-        else:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET lock_wait_timeout = {_LOCK_TIMEOUT_S}")
-                cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
-                cursor.execute(f"DROP DATABASE {former.database}")
-    finally:
-        driver.close(connection)
-    if former.engine == "postgres":
-        connection = driver.connect(former.model_copy(update={"database": "postgres"}), "conformance")
-        try:
-            connection.execute(f"CREATE DATABASE {name}")
-            connection.execute(f"DROP DATABASE {former.database} WITH (FORCE)")
-        finally:
-            driver.close(connection)
-    return former.model_copy(update={"database": name})
-
-
-def _release(connection: psycopg.Connection[Any]) -> None:
-    """End what prevents PostgreSQL from dropping the database; a run that was killed may have left it."""
-    for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()").fetchall():
-        connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(gid))
-    connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE NOT active")
-    connection.execute(
-        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-    )
+    return ENGINES[former.engine].replace_database(former, name)

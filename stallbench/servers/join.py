@@ -6,40 +6,32 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stallbench.base.section import SettingValue
-from stallbench.discovery import PluginGroup, discover
 from stallbench.engines import ENGINES
+from stallbench.engines.adapter import InstalledQueue, ServerAdapter
 from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.process import Process
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers import external
 from stallbench.servers.addresses import ExternalServers
 from stallbench.servers.cleanup_journal import CleanupJournal
 from stallbench.servers.cluster import Cluster, Server
-from stallbench.servers.external.adapter import InstalledQueue, ServerAdapter
 from stallbench.servers.record import Role
 
 if TYPE_CHECKING:
     from stallbench.servers.toxiproxy import ToxiproxyServer
 
 
-@cache
-def find_adapters() -> dict[str, type[ServerAdapter]]:
-    """Return the adapters by engine."""
-    found = discover(external, ServerAdapter, PluginGroup.ADAPTERS)
-    return {engine: adapter for adapter in found for engine in adapter.engines}
-
-
 @contextmanager
 def open_adapter(server: str, endpoint: Endpoint, list_key: str = "") -> Iterator[ServerAdapter]:
     """Connect an adapter to ``endpoint`` for as long as the block lasts; arguments and errors are those of `ServerAdapter`."""
-    adapter = find_adapters()[endpoint.engine](server, endpoint, list_key)
+    adapter_type = ENGINES[endpoint.engine].adapter()
+    assert adapter_type is not None, "there is no address of such a server"
+    adapter = adapter_type(server, endpoint, list_key)
     try:
         yield adapter
     finally:
@@ -156,8 +148,7 @@ def create_recorded(server: Server, connection: Any, create: Callable[[], None])
 def _wanted_settings(database: Database, role: str) -> dict[str, SettingValue]:
     wanted = dict(database.settings)
     if role == "replica":
-        if database.engine == "postgres":
-            wanted["hot_standby_feedback"] = database.hot_standby_feedback
+        wanted |= ENGINES[database.engine].settings_of_replicas(database)
         wanted |= database.replica_settings
     return wanted
 

@@ -11,10 +11,10 @@ import psycopg
 from psycopg.rows import dict_row
 
 from stallbench.base.ports import LOOPBACK, find_free_port
+from stallbench.engines.starter import wait_until_answering
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.starter import wait_until_answering
 from stallbench.setup.server_programs import require_server, unprivileged_user
 
 _START_S = 20.0

@@ -32,18 +32,20 @@ def packaged_go() -> Iterator[str]:
         shutil.rmtree(CACHE / "go", ignore_errors=True)
 
 
-def build_module(folder: Path, program: Path, *, variants: Sequence[Path] = ()) -> None:
+def build_module(folder: Path, program: Path, *, variants: Sequence[Path] = (), package: str = ".") -> None:
     """Build the Go module in ``folder`` from the modules that its ``go.sum`` lists, as ``program``; raises `InstallError`.
+
+    ``package``: what is built, if not the module's own program but that of a module which it lists.
 
     ``variants``: files in ``folder`` that take the place of ``go.mod``, with a ``.sum`` in place of ``go.sum``. Each is built beside ``program``, and
     has the name of its file, without ``.mod``. Its build tag is this name with ``_`` for ``-``, which a tag cannot contain.
     """
     go = _recent_go(folder)
     if go is not None:
-        _build(go, folder, program, variants)
+        _build(go, folder, program, variants, package)
     else:
         with packaged_go() as go:
-            _build(go, folder, program, variants)
+            _build(go, folder, program, variants, package)
 
 
 def _recent_go(folder: Path) -> str | None:
@@ -60,16 +62,18 @@ def _numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def _build(go: str, folder: Path, program: Path, variants: Sequence[Path]) -> None:
+def _build(go: str, folder: Path, program: Path, variants: Sequence[Path], package: str) -> None:
     require_trusted_program(_SCRATCH)
     own = {"GOPATH": str(_SCRATCH / "path"), "GOCACHE": str(_SCRATCH / "cache"), "GOTOOLCHAIN": "local", "CGO_ENABLED": "0"}
     # Without -modcacherw go leaves folders that cannot be deleted.
     environment = {**os.environ, **own, "GOFLAGS": "-modcacherw -mod=readonly -trimpath -buildvcs=false"}
     build = [go, "build", WITHOUT_SYMBOLS]
     try:
-        run([*build, "-o", str(program), "."], environment=environment, folder=folder)
+        run([*build, "-o", str(program), package], environment=environment, folder=folder)
         for variant in variants:  # by go's caches, what they have in common is downloaded and compiled once
             of_variant = [f"-modfile={variant.name}", f"-tags={variant.stem.replace('-', '_')}"]
-            run([*build, *of_variant, "-o", str(program.with_name(variant.stem)), "."], environment=environment, folder=folder)
+            run(
+                [*build, *of_variant, "-o", str(program.with_name(variant.stem)), package], environment=environment, folder=folder
+            )
     finally:
         shutil.rmtree(_SCRATCH, ignore_errors=True)

@@ -49,7 +49,7 @@ from stallbench.setup.python_packages import (
     is_environment_complete,
     is_environment_usable,
 )
-from stallbench.setup.server_programs import SERVER_COMPONENTS, unpacking_step
+from stallbench.setup.server_programs import SERVER_COMPONENTS, installing_step
 from stallbench.setup.steps import Step, carry_out_all, one_at_a_time
 from stallbench.setup.toxiproxy_program import INSTALL_COMMAND as TOXIPROXY_COMMAND
 from stallbench.setup.toxiproxy_program import install_toxiproxy
@@ -122,7 +122,7 @@ def installation_steps(extent: Extent) -> list[Step]:
             lane="Go programs",
         ),
     ]
-    servers = [unpacking_step(component) for component in SERVER_COMPONENTS.values() if component.package is not None]
+    servers = [installing_step(component) for component in SERVER_COMPONENTS.values() if component.package is not None]
     # A wheel was installed into an environment, with its packages.
     required = programs if IS_WHEEL else [*environment, *programs]
     return required if extent == Extent.REQUIRED else [*required, *servers, volatile_disk_step()]

@@ -1,21 +1,27 @@
-"""Finds the server programs that only some scenarios need, and unpacks one from Debian's packages when it is first needed.
+"""Finds the server programs that only some scenarios need, and installs one when it is first needed: from Debian's packages, or by Go.
+
+An engine's program is declared by the file ``program.toml`` in its folder, whose keys are the fields of `ServerComponent`.
 
 Imports the standard library only: set-up runs before the virtual environment exists.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stallbench.setup.components import CACHE, SETUP_COMPONENTS_COMMAND, MissingComponentError, output_of, require_trusted_program
-from stallbench.setup.packages import unpack_debian
+from stallbench.setup.go_toolchain import build_module
+from stallbench.setup.packages import InstallError, unpack_debian
 from stallbench.setup.steps import Step, carry_out, one_at_a_time
 
 
@@ -40,15 +46,27 @@ class ServerComponent:
 
     title: str
     programs: tuple[str, ...]
+    """What it may be called."""
     version_pattern: str
+    """Finds its version in what it prints when it is given ``version_option``."""
     minimum: tuple[int, ...]
+    """The oldest version that the bench can use."""
     command: str
     """How to install it by hand."""
-    package: str | None
+    package: str | None = None
     """Debian's package that contains it; none if Debian has no package."""
-    purpose: str
+    go_package: str | None = None
+    """The package in Go that it is built from when it is first needed, by the module in ``go_module``, whose ``go.sum`` has the hashes of all that is
+    compiled."""
+    go_module: Path | None = None
+    purpose: str = "scenarios on this engine need it"
     """What needs it."""
     version_option: str = "--version"
+
+    @property
+    def is_installable(self) -> bool:
+        """Whether set-up can install it."""
+        return self.package is not None or self.go_package is not None
 
     @property
     def key(self) -> str:
@@ -61,44 +79,20 @@ class ServerComponent:
         return f"STALLBENCH_{self.title.upper()}_BIN"
 
 
-_COMPONENTS = (
-    ServerComponent(
-        title="MariaDB",
-        programs=("mariadbd", "mysqld"),
-        version_pattern=r"([\d.]+)-MariaDB",
-        minimum=(10, 6),
-        package="mariadb-server-core",
-        command="apt-get install mariadb-server-core   (as root; 10.6 or later)",
-        purpose="scenarios on this engine need it",
-    ),
-    ServerComponent(
-        title="MySQL",
-        programs=("mysqld",),
-        version_pattern=r"Ver ([\d.]+)(?!\S*MariaDB)",
-        minimum=(8, 0),
-        package=None,
-        command="Debian has no package: set STALLBENCH_MYSQL_BIN to the folder with mysqld 8.0 or later, or put it on PATH",
-        purpose="scenarios on this engine need it",
-    ),
-    ServerComponent(
-        title="Redis",
-        programs=("redis-server",),
-        version_pattern=r"v=([\d.]+)",
-        minimum=(6,),
-        package="redis-server",
-        command="apt-get install redis-server   (as root)",
-        purpose="scenarios on this engine need it",
-    ),
-    ServerComponent(
-        title="Beanstalkd",
-        programs=("beanstalkd",),
-        version_pattern=r"beanstalkd ([\d.]+)",
-        minimum=(1,),
-        package="beanstalkd",
-        command="apt-get install beanstalkd   (as root)",
-        purpose="scenarios on this engine need it",
-        version_option="-v",
-    ),
+_ENGINES = Path(__file__).resolve().parents[1] / "engines"
+_GO_MODULE = "program"
+"""Folder beside an engine's ``program.toml`` with the ``go.mod`` and ``go.sum`` of a program that is built by Go."""
+
+
+def _read_component(path: Path) -> ServerComponent:
+    declared: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in tomllib.loads(path.read_text()).items()
+    }
+    module = path.parent / _GO_MODULE if "go_package" in declared else None
+    return ServerComponent(**declared, go_module=module)
+
+
+_OTHERS = (
     ServerComponent(
         title="pgbouncer",
         programs=("pgbouncer",),
@@ -119,7 +113,9 @@ _COMPONENTS = (
     ),
 )
 _SYSTEM_FOLDERS = ("/usr/sbin", "/usr/local/sbin")
-SERVER_COMPONENTS: Mapping[str, ServerComponent] = {component.key: component for component in _COMPONENTS}
+SERVER_COMPONENTS: Mapping[str, ServerComponent] = {
+    component.key: component for component in (*map(_read_component, sorted(_ENGINES.glob("*/program.toml"))), *_OTHERS)
+}
 
 
 def find_servers(key: str) -> Iterator[ServerProgram]:
@@ -149,7 +145,7 @@ def find_server(key: str, version: str | None = None) -> ServerProgram | None:
 
 
 def require_server(key: str) -> ServerProgram:
-    """Return `find_server`'s result; a program that is missing is first unpacked into the cache, which may take some seconds.
+    """Return `find_server`'s result; a program that is missing is first put into the cache, which takes some seconds, or a minute if it is built.
 
     Raises `MissingComponentError` if it is still missing; the message says why.
     """
@@ -157,10 +153,10 @@ def require_server(key: str) -> ServerProgram:
     if found is not None:
         return found
     component, reason = SERVER_COMPONENTS[key], None
-    if component.package is not None and not os.environ.get(component.override):
+    if component.is_installable and not os.environ.get(component.override):
         try:
             with one_at_a_time():
-                reason = carry_out(unpacking_step(component), sys.stderr)
+                reason = carry_out(installing_step(component), sys.stderr)
         except OSError as error:
             reason = f"{error.filename or CACHE}: {error.strerror}"
         if (found := find_server(key)) is not None:
@@ -173,24 +169,44 @@ def describe_missing(component: ServerComponent, reason: str | None = None) -> s
     if given := os.environ.get(component.override):
         wanted = f"{component.title} {'.'.join(map(str, component.minimum))} or later"
         return f"{component.override} is {given!r}; expected a folder with {' or '.join(component.programs)} of {wanted}"
-    if component.package is None:
+    if not component.is_installable:
         return f"{component.title} was not found; {component.command}"
     failed = f" and could not be installed ({reason})" if reason else ""
     return f"{component.title} was not found{failed}; install it by `{SETUP_COMPONENTS_COMMAND}`, or by: {component.command}"
 
 
-def unpacking_step(component: ServerComponent) -> Step:
-    """Return the step that unpacks a component's Debian package into the project's cache."""
-    assert component.package is not None
+def installing_step(component: ServerComponent) -> Step:
+    """Return the step that puts an installable component into the project's cache: unpacked from its Debian package, or built by Go."""
     package = component.package
     return Step(
         name=component.title,
         is_installed=lambda: find_server(component.key) is not None,
-        install=lambda: unpack_debian(component.key, package),
+        install=lambda: unpack_debian(component.key, package) if package is not None else _build(component),
         command=component.command,
         is_needed=False,
-        lane="Debian packages",
+        lane="Debian packages" if package is not None else "Go programs",
     )
+
+
+def _build(component: ServerComponent) -> None:
+    """Build the component's program; one of an earlier ``go.sum`` is removed."""
+    assert component.go_module is not None
+    assert component.go_package is not None
+    program = _built(component)
+    shutil.rmtree(program.parent.parent, ignore_errors=True)
+    program.parent.mkdir(parents=True)
+    fresh = program.with_suffix(".new")
+    build_module(component.go_module, fresh, package=component.go_package)
+    if not fresh.is_file():
+        raise InstallError("go built no program")
+    fresh.replace(program)
+
+
+def _built(component: ServerComponent) -> Path:
+    """Where the component is built: another place for each ``go.sum``."""
+    assert component.go_module is not None
+    modules = hashlib.sha256((component.go_module / "go.sum").read_bytes()).hexdigest()[:12]
+    return CACHE / component.key / modules / component.programs[0]
 
 
 def _candidates(component: ServerComponent) -> Iterator[tuple[Path, tuple[Path, ...]]]:
@@ -207,6 +223,8 @@ def _candidates(component: ServerComponent) -> Iterator[tuple[Path, tuple[Path, 
         if on_path := shutil.which(name):
             yield Path(on_path), ()
         yield from ((Path(folder) / name, ()) for folder in _SYSTEM_FOLDERS)
+    if component.go_package is not None:
+        yield _built(component), ()
     for name in component.programs:
         yield from ((unpacked / "usr" / folder / name, libraries) for folder in ("sbin", "bin"))
 

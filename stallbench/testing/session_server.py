@@ -15,19 +15,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from stallbench.engines import driver_of
-from stallbench.errors import EXIT_INTERRUPTED, StallbenchError
+from stallbench.engines import ENGINES
+from stallbench.errors import EXIT_INTERRUPTED, NotCarriedOutError, StallbenchError
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.validation.external import require_fit_for_external
 from stallbench.servers.addresses import ExternalServers
 from stallbench.servers.empty_databases import EmptyDatabases, empty_databases
-from stallbench.servers.postgres import count_statements
+from stallbench.servers.join import open_adapter
 from stallbench.waiting import wait_until
 
-_SCHEMES = {"postgres": "postgresql", "mariadb": "mariadb", "mysql": "mysql"}
-"""The schemes of the engines whose servers may be external ones."""
 _LEAVE_S = 60.0
 
 
@@ -103,14 +101,14 @@ class SessionServer:
             if reason := _find_reason_against(scenario):
                 return Answer(own_because=reason)
             endpoint = self._endpoint = self._start(scenario).give()
-            _prepare(endpoint)
+            ENGINES[endpoint.engine].count_statements_anew(endpoint)
         except StallbenchError as error:  # the run itself reports what is wrong with its scenario
             return Answer(own_because=str(error).partition("\n")[0])
         except Exception as error:  # noqa: BLE001 - a server that was killed, for example: the next run gets another one
             self.stop()
             return Answer(own_because=f"the shared server could not be used: {str(error).strip() or type(error).__name__}")
         user = f"{endpoint.user}@" if endpoint.user else "@"
-        address = f"primary={_SCHEMES[endpoint.engine]}://{user}{endpoint.host}:{endpoint.port}/{endpoint.database}"
+        address = f"primary={ENGINES[endpoint.engine].schemes[0]}://{user}{endpoint.host}:{endpoint.port}/{endpoint.database}"
         return Answer(address=address, database=endpoint.database, password=endpoint.password.get_secret_value())
 
     def wait_for_clients(self) -> None:
@@ -134,7 +132,7 @@ class SessionServer:
 
 def _find_reason_against(scenario: Scenario) -> str:
     """Return why a run cannot share a server; empty if it can."""
-    if scenario.database.engine not in _SCHEMES:
+    if not ENGINES[scenario.database.engine].schemes:
         return f"{scenario.database.engine} cannot be shared"
     if scenario.database.replicas:
         return "it has replicas"
@@ -145,40 +143,13 @@ def _find_reason_against(scenario: Scenario) -> str:
     return ""
 
 
-def _prepare(endpoint: Endpoint) -> None:
-    """Count statements as on a server of a run's own, and forget those of the runs before."""
-    driver = driver_of(endpoint.engine)
-    if endpoint.engine == "postgres":
-        count_statements(endpoint)
-    connection = driver.connect(endpoint, "session")
-    try:
-        if endpoint.engine != "postgres":
-            with connection.cursor() as cursor:
-                cursor.execute("TRUNCATE TABLE performance_schema.events_statements_summary_by_digest")
-            return
-        if connection.execute("SELECT FROM pg_extension WHERE extname = 'pg_stat_statements'").fetchall():
-            connection.execute("SELECT pg_stat_statements_reset()")
-        connection.execute("CHECKPOINT")
-    finally:
-        driver.close(connection)
-
-
 def _has_clients(endpoint: Endpoint) -> bool:
     """Whether a run is still connected: its processes end by themselves when pytest was killed, and undo what they changed."""
-    driver = driver_of(endpoint.engine)
     try:
-        connection = driver.connect(endpoint, "session")
-    except driver.errors:
+        with open_adapter("session", endpoint) as adapter:
+            return adapter.count_other_sessions() > 0
+    except NotCarriedOutError:
         return False
-    try:
-        if endpoint.engine == "postgres":
-            others = "SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            return bool(connection.execute(others).fetchall())
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1 FROM information_schema.processlist WHERE db = database() AND id <> connection_id()")
-            return bool(cursor.fetchall())
-    finally:
-        driver.close(connection)
 
 
 def main(logs: Path) -> None:

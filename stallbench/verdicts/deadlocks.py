@@ -8,7 +8,8 @@ import pandas as pd
 
 from stallbench.base.number_text import format_plural
 from stallbench.engines import ENGINES
-from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.engines.error_codes import codes_of
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.measures import MEASURES
 from stallbench.records.injections import ENDED_BY_DEADLOCK
 from stallbench.verdicts.check import Check, Finding, RunTables
@@ -53,7 +54,7 @@ class Deadlocks(Check):
             ]
         broken = int(sampled["deadlocks_count"].sum())
         errors = run["errors"]
-        reported = int(errors.loc[errors["kind"].isin(DEADLOCK_CODES), "count"].sum())
+        reported = int(errors.loc[errors["kind"].isin(codes_of(ErrorKind.DEADLOCK)), "count"].sum())
         if reported >= _FEW and 2 * broken < reported:
             return [
                 self.unknown(

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from stallbench.engines.error_kinds import WAITS_FOR_SERVER, ErrorKind, find_error_kind
+from stallbench.engines.error_codes import find_error_kind
+from stallbench.engines.error_kinds import WAITS_FOR_SERVER, ErrorKind
 from stallbench.injection.faults import find_faults
 from stallbench.measures import split_metric
 from stallbench.pipeline.call_errors import compute_grace_s

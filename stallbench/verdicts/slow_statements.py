@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from stallbench.engines.collectors.statements import STATEMENTS_FILE
+from stallbench.engines.collectors.statement_counts import STATEMENTS_FILE
 
 if TYPE_CHECKING:
     from stallbench.verdicts.check import RunTables

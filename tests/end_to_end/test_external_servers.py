@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from tests.end_to_end.conftest import Bench, RunHere, assert_nothing_is_left, measured, short
 from tests.integration.running_cluster import StartedCluster, running_cluster

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from stallbench.engines.traits import ENGINES, Engine
+from stallbench.engines import ENGINES, EngineName
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement, require_installed
 from stallbench.pipeline.tables import read_table
@@ -86,7 +86,7 @@ ON_OTHER_ENGINES = [
 
 @pytest.mark.libraries
 @pytest.mark.parametrize(("name", "engine"), ON_OTHER_ENGINES, indirect=["name"])
-def test_a_library_on_another_engine_than_postgresql_completes_a_backlog(bench: Bench, name: str, engine: Engine) -> None:
+def test_a_library_on_another_engine_than_postgresql_completes_a_backlog(bench: Bench, name: str, engine: EngineName) -> None:
     has_server = ENGINES[engine].has_server
     if has_server and next(find_servers(engine), None) is None:
         pytest.skip(f"{engine} is not installed")

@@ -17,7 +17,7 @@ import requests
 
 from dashboards.availability import ONLY_ON
 from stallbench.base.ports import find_free_port
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.measure_definition import FromSamples
 from stallbench.measures import MEASURES
 from stallbench.observe.expectations import PHASE

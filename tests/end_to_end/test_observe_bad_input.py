@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines import driver_of
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.records.endpoint import Endpoint
 from tests.end_to_end.conftest import RunHere
 from tests.end_to_end.test_observe import start
@@ -115,7 +115,7 @@ def test_a_server_that_goes_away_leaves_no_profile(servers: PrivateServers, tmp_
 @pytest.mark.parametrize("engine", ["mariadb", "mysql"])
 def test_innodb_refuses_the_user(fails: Fails, servers: PrivateServers, tmp_path: Path, engine: str) -> None:
     with (
-        servers.empty(engine) as endpoint,  # type: ignore[arg-type] # an engine's name
+        servers.empty(engine) as endpoint,
         closing(driver_of("mariadb").connect(endpoint, "fixture")) as connection,
         connection.cursor() as cursor,
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.postgres.job_counts import MOST_COUNTED
 from stallbench.records.endpoint import Endpoint
 from tests.end_to_end.conftest import RunHere

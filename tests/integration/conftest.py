@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.engines import Engine
+from stallbench.engines import EngineName
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.cluster import Cluster, Server
 from stallbench.waiting import wait_until
@@ -23,7 +23,7 @@ from tests.integration.running_cluster import StartedCluster, running_cluster
 from tests.integration.shared_clusters import CLUSTERS
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-EmptyOn = Callable[[Engine], Endpoint]
+EmptyOn = Callable[[EngineName], Endpoint]
 """What the fixture `empty_on` is."""
 
 

@@ -14,15 +14,14 @@ from psycopg.sql import SQL, Identifier
 from pydantic import SecretStr
 
 from stallbench.base.section import SettingValue
-from stallbench.engines import Engine, driver_of
+from stallbench.engines import ENGINES, EngineName, driver_of
 from stallbench.engines.database import Database
+from stallbench.engines.starter import ServerControl, StartContext
 from stallbench.processes.process import Process
 from stallbench.processes.reaper import SCRATCH_PREFIX, start_reaper
 from stallbench.processes.supervisor import Supervisor
 from stallbench.queues import find_queues
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.find_starters import find_starters
-from stallbench.servers.starter import ServerControl, StartContext
 from stallbench.setup.components import MissingComponentError
 
 _FAST_INNODB: Mapping[str, SettingValue] = {
@@ -30,7 +29,7 @@ _FAST_INNODB: Mapping[str, SettingValue] = {
     "innodb_buffer_pool_size": "32M",
     "innodb_lock_wait_timeout": 60,
 }
-FAST: Mapping[Engine, Mapping[str, SettingValue]] = {
+FAST: Mapping[EngineName, Mapping[str, SettingValue]] = {
     "postgres": {"fsync": False, "autovacuum": False},
     "mariadb": _FAST_INNODB,
     "mysql": _FAST_INNODB,
@@ -62,10 +61,10 @@ class PrivateServers:
         self.processes = Supervisor(token, scratch=scratch)
         self._scratch = scratch
         self._logs = logs
-        self._shared: dict[Engine, ServerControl] = {}
-        self._missing: dict[Engine, str] = {}
+        self._shared: dict[EngineName, ServerControl] = {}
+        self._missing: dict[EngineName, str] = {}
 
-    def shared(self, engine: Engine) -> ServerControl:
+    def shared(self, engine: EngineName) -> ServerControl:
         """Return the server that all tests have in common; skips the test if the machine has no such program."""
         if engine in self._missing:
             pytest.skip(self._missing[engine])
@@ -77,7 +76,7 @@ class PrivateServers:
                 pytest.skip(str(error))
         return self._shared[engine]
 
-    def start(self, engine: Engine, settings: Mapping[str, SettingValue]) -> ServerControl:
+    def start(self, engine: EngineName, settings: Mapping[str, SettingValue]) -> ServerControl:
         """Start another server; raises `MissingComponentError` if the machine has no such program."""
         name = f"{engine}-{secrets.token_hex(4)}"
         context = StartContext(
@@ -88,7 +87,7 @@ class PrivateServers:
         )
         context.scratch.mkdir()
         context.logs.mkdir()
-        return find_starters()[engine](context, Database(engine=engine, settings=dict(settings))).primary()
+        return ENGINES[engine].starter()(context, Database(engine=engine, settings=dict(settings))).primary()
 
     def kill(self, process: Process) -> Callable[[], Process]:
         """Kill a server as a crash would; returns what starts it again, by the command that it was started with."""
@@ -99,7 +98,7 @@ class PrivateServers:
         process.kill()
         return lambda: self.processes.start(process.name, "server", argv, log=process.log, environment=environment)
 
-    def empty(self, engine: Engine) -> AbstractContextManager[Endpoint]:
+    def empty(self, engine: EngineName) -> AbstractContextManager[Endpoint]:
         """Return a context with an empty database for a queue on the engine."""
         if engine == "postgres":
             return self._emptied_postgres()
@@ -116,7 +115,7 @@ class PrivateServers:
         yield endpoint
 
     @contextmanager
-    def _empty_database(self, engine: Engine) -> Iterator[Endpoint]:
+    def _empty_database(self, engine: EngineName) -> Iterator[Endpoint]:
         endpoint = self.shared(engine).endpoint
         name = f"test_{secrets.token_hex(4)}"
         with driver_of(engine).connect(endpoint, "fixture") as connection, connection.cursor() as cursor:
@@ -133,7 +132,7 @@ class PrivateServers:
         yield endpoint
 
     @contextmanager
-    def _server_of_its_own(self, engine: Engine) -> Iterator[Endpoint]:
+    def _server_of_its_own(self, engine: EngineName) -> Iterator[Endpoint]:
         """For what starts in no time, and cannot be emptied as quickly: Beanstalkd, SQLite."""
         try:
             server = self.start(engine, {})

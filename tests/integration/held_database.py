@@ -16,8 +16,8 @@ from typing import Any, Self
 import pytest
 from psycopg.errors import Diagnostic
 
-from stallbench.engines.collectors.horizon import Holder, read_horizon
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.collectors.horizon import Holder, read_horizon
+from stallbench.engines.postgres.driver import connect
 from stallbench.processes.process import Process
 from stallbench.processes.role_command import role_command
 from stallbench.processes.supervisor import Supervisor

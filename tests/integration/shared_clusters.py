@@ -9,9 +9,9 @@ from pathlib import Path
 
 from stallbench.engines import driver_of
 from stallbench.engines.database import Database
+from stallbench.engines.postgres.server import read_changed_settings
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.postgres import read_changed_settings
 from tests.integration.engines import empty_postgres
 from tests.integration.running_cluster import StartedCluster, running_cluster
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from stallbench.engines import driver_of
+from stallbench.engines.aerospike.starter import ExternalAerospike
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues import NewJob, RefusedError
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.backlog import take_final_snapshot
-from stallbench.servers.aerospike_starter import ExternalAerospike
 from stallbench.servers.cleanup_journal import CleanupJournal
 from stallbench.waiting import wait_until
 from tests.integration.conftest import EmptyOn

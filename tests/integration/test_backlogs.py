@@ -4,11 +4,11 @@ measured by `benchmarks.loading`."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from stallbench.engines import Engine, driver_of
+from stallbench.engines import EngineName, driver_of
 from stallbench.queues import find_queues
 from stallbench.queues.queue import NewJob
 from stallbench.queues.queue_client import opened_queue
@@ -19,7 +19,7 @@ from tests.integration.real_processes import start_recording
 
 pytestmark = pytest.mark.integration
 
-SQL: tuple[Engine, ...] = ("postgres", "mariadb", "mysql", "sqlite")
+SQL: tuple[EngineName, ...] = ("postgres", "mariadb", "mysql", "sqlite")
 SEVERAL_CALLS = 10_003
 TRIED = (("laravel", "mariadb"), ("laravel", "sqlite"))
 """By `make test`: of the engines that a queue shares with others, the first, and each driver once."""
@@ -47,11 +47,11 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
     ],
 )
 def test_a_backlog_is_whole(
-    kind: str, engine: Engine, options: dict[str, Any], empty_on: EmptyOn, servers: PrivateServers, tmp_path: Path
+    kind: str, engine: EngineName, options: dict[str, Any], empty_on: EmptyOn, servers: PrivateServers, tmp_path: Path
 ) -> None:
     endpoint = empty_on(engine)
     if second := find_queues()[kind].second_engine:
-        endpoint = endpoint.model_copy(update={"second": empty_on(cast("Engine", second))})
+        endpoint = endpoint.model_copy(update={"second": empty_on(second)})
     with opened_queue(kind, options, endpoint, "test") as queue:
         queue.install()
         producer = start_recording(

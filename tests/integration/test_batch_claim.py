@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.queues import NewJob, Queue
 from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint

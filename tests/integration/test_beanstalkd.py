@@ -11,8 +11,8 @@ from functools import partial
 import greenstalk
 import pytest
 
-from stallbench.engines import Engine, driver_of
-from stallbench.engines.beanstalkd import DRIVER, BeanstalkdClient, ConnectionLostError
+from stallbench.engines import EngineName, driver_of
+from stallbench.engines.beanstalkd.driver import DRIVER, BeanstalkdClient, ConnectionLostError
 from stallbench.queues import Claim, NewJob, Queue
 from stallbench.queues.beanstalkd import BeanstalkdOptions
 from stallbench.queues.queue_client import open_queue, opened_queue
@@ -137,7 +137,7 @@ def test_a_server_that_forgot_everything_gives_no_id_again(servers: PrivateServe
     assert not before & set(queue.enqueue([JOB] * 3))
 
 
-def open_when_up(open_new: Callable[[], Queue[BeanstalkdOptions]], engine: Engine) -> Queue[BeanstalkdOptions]:
+def open_when_up(open_new: Callable[[], Queue[BeanstalkdOptions]], engine: EngineName) -> Queue[BeanstalkdOptions]:
     def try_to_open() -> Queue[BeanstalkdOptions] | None:
         with suppress(*driver_of(engine).errors):
             return open_new()

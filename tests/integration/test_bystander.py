@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.records.events import Event
 from stallbench.run.bystander.client import ROWS, TABLE
 from stallbench.servers.pgbouncer import Pgbouncer

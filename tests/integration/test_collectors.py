@@ -15,19 +15,19 @@ import pytest
 
 from stallbench.engines.collectors.connections import NotMeasuredError
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.horizon import Holder, read_horizon
-from stallbench.engines.collectors.vacuum import AutovacuumLog
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.collectors.horizon import Holder, read_horizon
+from stallbench.engines.postgres.collectors.vacuum import AutovacuumLog
+from stallbench.engines.postgres.driver import connect
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import open_queue
-from stallbench.run.sampling import find_collectors
+from stallbench.run.sampling import collectors_for, find_collectors
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.statistics import publish_statistics
 from tests.waiting import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.integration
 
-OF_POSTGRES = [name for name, kind in find_collectors().items() if kind.engines is None or "postgres" in kind.engines]
+OF_POSTGRES = list(collectors_for("postgres"))
 OpenConnection = Callable[..., Connection]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.base.section import SettingValue
-from stallbench.engines import Engine, driver_of
+from stallbench.engines import EngineName, driver_of
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event
@@ -21,11 +21,11 @@ from tests.integration.real_processes import RecordingProcess, start_recording
 
 pytestmark = pytest.mark.integration
 
-KEEPING: list[tuple[str, Engine, Mapping[str, SettingValue]]] = [
+KEEPING: list[tuple[str, EngineName, Mapping[str, SettingValue]]] = [
     ("laravel", "mariadb", {"innodb_buffer_pool_size": "32M"}),
     ("laravel_redis", "redis", {"appendonly": True, "appendfsync": "always"}),
 ]
-FORGETTING: list[tuple[str, Engine, Mapping[str, SettingValue]]] = [
+FORGETTING: list[tuple[str, EngineName, Mapping[str, SettingValue]]] = [
     ("laravel_redis", "redis", {"save": ""}),
     ("beanstalkd", "beanstalkd", {}),
 ]
@@ -51,7 +51,7 @@ def start_on(servers: PrivateServers, tmp_path: Path) -> Iterator[StartOn]:
 
 
 def crash_under_load(
-    kind: str, engine: Engine, settings: Mapping[str, SettingValue], servers: PrivateServers, start_on: StartOn
+    kind: str, engine: EngineName, settings: Mapping[str, SettingValue], servers: PrivateServers, start_on: StartOn
 ) -> tuple[set[int], list[int], list[int]]:
     """Kill the server under a producer and a worker that both go on afterwards.
 
@@ -96,7 +96,7 @@ def ids_of(process: RecordingProcess, event: Event) -> list[int]:
 
 @pytest.mark.parametrize(("kind", "engine", "settings"), KEEPING)
 def test_a_server_that_keeps_what_it_confirmed_loses_no_job(
-    kind: str, engine: Engine, settings: Mapping[str, SettingValue], servers: PrivateServers, start_on: StartOn
+    kind: str, engine: EngineName, settings: Mapping[str, SettingValue], servers: PrivateServers, start_on: StartOn
 ) -> None:
     left, enqueued, completed = crash_under_load(kind, engine, settings, servers, start_on)
     assert set(enqueued) <= left | set(completed)
@@ -104,7 +104,7 @@ def test_a_server_that_keeps_what_it_confirmed_loses_no_job(
 
 @pytest.mark.parametrize(("kind", "engine", "settings"), FORGETTING)
 def test_a_job_that_a_server_lost_is_found_by_its_id_and_nothing_else_is_missing(
-    kind: str, engine: Engine, settings: Mapping[str, SettingValue], servers: PrivateServers, start_on: StartOn
+    kind: str, engine: EngineName, settings: Mapping[str, SettingValue], servers: PrivateServers, start_on: StartOn
 ) -> None:
     left, enqueued, completed = crash_under_load(kind, engine, settings, servers, start_on)
     assert len(enqueued) == len(set(enqueued)), "an id that is given twice hides a lost job"

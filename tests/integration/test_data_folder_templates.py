@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from stallbench.servers import postgres_data_folder
-from stallbench.servers.data_folder_templates import keep_as_template, unpack_template
-from stallbench.servers.postgres import PostgresInstallation
-from stallbench.servers.postgres_data_folder import create_data_folder
+from stallbench.engines.data_folder_templates import keep_as_template, unpack_template
+from stallbench.engines.postgres import data_folder as postgres_data_folder
+from stallbench.engines.postgres.data_folder import create_data_folder
+from stallbench.engines.postgres.server import PostgresInstallation
 from stallbench.setup.components import require_postgres
 from stallbench.setup.server_programs import unprivileged_user
 

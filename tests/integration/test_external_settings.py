@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.innodb.adapter import InnoDBAdapter
+from stallbench.engines.postgres.adapter import PostgresAdapter
+from stallbench.engines.postgres.driver import connect
 from stallbench.servers.cluster import Cluster
-from stallbench.servers.external.mysql_adapter import MySQLAdapter
-from stallbench.servers.external.postgres_adapter import PostgresAdapter
 from tests.integration.conftest import Connection, EmptyOn
 from tests.waiting import wait_for
 
@@ -64,7 +64,7 @@ def test_a_setting_that_the_owner_had_overridden_has_the_owners_value_again(owne
 
 
 def test_on_mariadb_a_size_may_have_the_suffix_of_option_files(empty_on: EmptyOn) -> None:
-    adapter = MySQLAdapter("primary", empty_on("mariadb"))
+    adapter = InnoDBAdapter("primary", empty_on("mariadb"))
     try:
         ((before,),) = adapter.execute("SELECT @@global.sort_buffer_size")
         adapter.change_setting("sort_buffer_size", "3M")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.diagnostic import Finding
 from stallbench.queues.queue_client import opened_queue

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stallbench.engines import driver_of
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event

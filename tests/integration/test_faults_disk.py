@@ -14,11 +14,11 @@ import psutil
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
+from stallbench.engines.postgres.small_disk import SmallDisk
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
 from stallbench.records.events import Event
-from stallbench.servers.small_disk import SmallDisk
 from tests.integration.faulty_run import PATIENCE_S, faulty_run
 
 pytestmark = pytest.mark.integration
@@ -28,7 +28,7 @@ import sys, time
 from pathlib import Path
 from stallbench.processes.supervisor import Supervisor
 from stallbench.setup.server_programs import unprivileged_user
-from stallbench.servers.small_disk import SmallDisk
+from stallbench.engines.postgres.small_disk import SmallDisk
 folder = Path(sys.argv[1])
 disk = SmallDisk(folder / "disk", megabytes=16, user=unprivileged_user(), logs=folder, processes=Supervisor("test"))
 print(disk._holder.pid, flush=True)

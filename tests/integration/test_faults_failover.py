@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines import driver_of
+from stallbench.engines.starter import answers
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import Event
 from stallbench.run.sampling.process import Sampling
-from stallbench.servers.starter import answers
 from stallbench.setup.components import MissingComponentError
 from tests.integration.faulty_run import FaultyRun, faulty_run
 

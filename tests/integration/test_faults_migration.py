@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from tests.integration.faulty_run import FaultyRun
 
 pytestmark = pytest.mark.integration

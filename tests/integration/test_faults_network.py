@@ -11,7 +11,7 @@ from threading import Semaphore
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults import find_faults
 from stallbench.injection.faults.network import Toxic

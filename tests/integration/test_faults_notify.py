@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.servers.join import ExternalServerControl, open_adapter
 from tests.integration.faulty_run import PATIENCE_S, FaultyRun, faulty_run

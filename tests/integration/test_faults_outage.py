@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.engines.starter import answers
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.events import Event
-from stallbench.servers.starter import answers
 from stallbench.setup.components import MissingComponentError
 from tests.integration.faulty_run import FaultyRun, faulty_run
 

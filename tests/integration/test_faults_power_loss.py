@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
+from stallbench.engines.volatile_disk import require_volatile_disk
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.events import Event
-from stallbench.servers.volatile_disk import require_volatile_disk
 from tests.integration.faulty_run import faulty_run
 from tests.integration.test_faults_outage import find_lost, is_over
 

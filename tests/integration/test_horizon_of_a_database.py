@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from psycopg.errors import Diagnostic
 
-from stallbench.engines.collectors.horizon import Holder, read_horizon
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import Connection, connect
+from stallbench.engines.postgres.collectors.horizon import Holder, read_horizon
+from stallbench.engines.postgres.driver import Connection, connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_packaged_majors, require_version

@@ -18,7 +18,7 @@ from stallbench.engines.database import Database
 from stallbench.engines.deadlocks.deadlock import Deadlock
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue
-from stallbench.run.sampling import find_collectors
+from stallbench.run.sampling import collectors_for, find_collectors
 from stallbench.servers.cluster import Cluster
 from stallbench.setup.server_programs import find_server
 from tests import waiting
@@ -90,7 +90,7 @@ def wait_for(look: Callable[[], Any], what: str, within_s: float = 60) -> Any:
 
 
 def test_every_collector_for_the_engine_samples(sample: Sample) -> None:
-    names = [name for name, kind in find_collectors().items() if kind.engines is None or "mariadb" in kind.engines]
+    names = list(collectors_for("mariadb"))
     assert len(names) >= 8
     for name in names:
         sample(name)

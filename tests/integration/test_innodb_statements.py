@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines import Engine, driver_of
-from stallbench.engines.collectors.innodb_statements import DigestCounts, InnoDBStatementsCollector, read_digest_texts
-from stallbench.engines.collectors.statements import STATEMENTS_FILE
+from stallbench.engines import EngineName, driver_of
+from stallbench.engines.collectors.statement_counts import STATEMENTS_FILE
+from stallbench.engines.innodb.collectors.statements import DigestCounts, InnoDBStatementsCollector, read_digest_texts
 from stallbench.queues import NewJob, Queue, find_queues
 from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint
@@ -61,7 +61,9 @@ def test_only_the_claim_is_recognised_and_its_calls_and_time_are_counted(kind: s
 
 
 @pytest.mark.parametrize("engine", ["mariadb", "mysql"])
-def test_after_the_first_reading_only_statements_that_were_called_since_are_fetched(engine: Engine, empty_on: EmptyOn) -> None:
+def test_after_the_first_reading_only_statements_that_were_called_since_are_fetched(
+    engine: EngineName, empty_on: EmptyOn
+) -> None:
     endpoint = empty_on(engine)
     many = 50
     with closing(driver_of(engine).connect(endpoint, "test")) as connection, connection.cursor() as cursor:

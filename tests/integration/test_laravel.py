@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from stallbench.engines import Engine, driver_of
+from stallbench.engines import EngineName, driver_of
 from stallbench.queues import Claim, LostRaceError, NewJob, Queue
 from stallbench.queues.laravel_optimistic import LaravelOptimistic, LaravelOptimisticOptions
 from stallbench.queues.queue_client import open_queue
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 Open = Callable[..., Queue[Any]]
 """Opens a queue of a kind on an endpoint, with options."""
-SQL_ENGINES: list[Engine] = ["mariadb", "mysql", "postgres", "sqlite"]
+SQL_ENGINES: list[EngineName] = ["mariadb", "mysql", "postgres", "sqlite"]
 JOBS = [NewJob(payload="{}")] * 20
 
 
@@ -101,7 +101,7 @@ class TestADeadlockInTheDeletion:
 class TestARaceOfTwo:
     """Both read the same free job; one of them reserves it."""
 
-    def test_the_slower_worker_learns_it_and_has_no_job(self, engine: Engine, empty_on: EmptyOn, open_on: Open) -> None:
+    def test_the_slower_worker_learns_it_and_has_no_job(self, engine: EngineName, empty_on: EmptyOn, open_on: Open) -> None:
         endpoint = empty_on(engine)
         slow, fast = (open_on(endpoint, "laravel_optimistic", pick="first") for _ in range(2))
         slow.install()
@@ -187,7 +187,7 @@ def test_a_job_whose_attempts_cannot_be_counted_blocks_all_claims(attempts_type:
 @pytest.mark.parametrize("engine", SQL_ENGINES)
 @pytest.mark.parametrize("kind", ["laravel", "laravel_optimistic"])
 def test_the_server_says_by_which_index_it_finds_the_next_job(
-    engine: Engine, kind: str, empty_on: EmptyOn, open_on: Open
+    engine: EngineName, kind: str, empty_on: EmptyOn, open_on: Open
 ) -> None:
     queue = open_on(empty_on(engine), kind, other_jobs=1000)
     queue.install()

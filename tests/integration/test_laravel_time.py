@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from stallbench.engines import Engine
+from stallbench.engines import EngineName
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import close_queue, open_queue
 from tests.integration.conftest import EmptyOn
@@ -19,7 +19,7 @@ AN_HOUR_S = 3600
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
 @pytest.mark.parametrize(("whose", "is_stolen"), [("client", True), ("server", False)])
 def test_a_process_whose_clock_is_ahead_steals_a_reservation_unless_the_server_s_time_counts(
-    empty_on: EmptyOn, engine: Engine, whose: str, is_stolen: bool
+    empty_on: EmptyOn, engine: EngineName, whose: str, is_stolen: bool
 ) -> None:
     endpoint = empty_on(engine)
     owner, ahead = (open_queue("laravel", {"time": whose, "retry_after": 600}, endpoint, name) for name in ("owner", "ahead"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from psycopg.sql import SQL
 
-from stallbench.engines.postgres import Connection, connect
+from stallbench.engines.postgres.driver import Connection, connect
 from stallbench.queues import find_queue
 from stallbench.records.events import Event
 from tests.integration.faulty_run import faulty_run

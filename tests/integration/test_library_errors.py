@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.engines import driver_of, loaded_errors
-from stallbench.engines.error_kinds import ErrorKind, find_error_kind
-from stallbench.engines.traits import Engine
+from stallbench.engines import EngineName, driver_of, loaded_errors
+from stallbench.engines.error_codes import find_error_kind
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement
 from stallbench.queues import NewJob
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.libraries]
 
 REPEATS = ("dramatiq_pg",)
 """Those that repeat a refused statement for minutes, longer than the bench waits for an answer: `docs/add-a-library.md`."""
-VIOLATED_CHECK: dict[Engine, str] = {"postgres": "23514", "mariadb": "4025"}
+VIOLATED_CHECK: dict[EngineName, str] = {"postgres": "23514", "mariadb": "4025"}
 CASES = [
     (name, engine)
     for engine in VIOLATED_CHECK
@@ -33,7 +33,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "engine"), CASES)
-def test_an_enqueue_that_the_server_refuses_has_the_server_s_code(empty_on: EmptyOn, name: str, engine: Engine) -> None:
+def test_an_enqueue_that_the_server_refuses_has_the_server_s_code(empty_on: EmptyOn, name: str, engine: EngineName) -> None:
     library = find_library(name)
     if missing := find_missing_requirement(library):
         pytest.skip(missing)
@@ -51,7 +51,7 @@ def test_an_enqueue_that_the_server_refuses_has_the_server_s_code(empty_on: Empt
 
 @pytest.mark.parametrize(("name", "engine"), CASES)
 def test_an_enqueue_without_a_server_has_an_error_that_is_known_to_be_of_the_connection(
-    empty_on: EmptyOn, name: str, engine: Engine
+    empty_on: EmptyOn, name: str, engine: EngineName
 ) -> None:
     library = find_library(name)
     if missing := find_missing_requirement(library):

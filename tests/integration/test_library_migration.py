@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.definition import VERSION
 from stallbench.libraries.installation import installation_of

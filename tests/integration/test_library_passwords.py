@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement
 from stallbench.queues import NewJob

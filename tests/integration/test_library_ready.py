@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import command_of, environment_of, find_missing_requirement
 from stallbench.queues.library_queue import LibraryQueue

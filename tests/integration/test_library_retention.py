@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from stallbench.engines.postgres import Connection, connect
+from stallbench.engines.postgres.driver import Connection, connect
 from stallbench.libraries import find_libraries, find_library
 from stallbench.libraries.installation import find_missing_requirement
 from stallbench.queues import find_queue

@@ -17,7 +17,7 @@ import pytest
 import requests
 
 from stallbench import PROJECT
-from stallbench.engines import Engine, driver_of
+from stallbench.engines import EngineName, driver_of
 from stallbench.processes.role_command import LOCUST, role_command
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
@@ -32,7 +32,7 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.integration
 
 USERS = 4
-QUEUE_OF: dict[Engine, str] = {
+QUEUE_OF: dict[EngineName, str] = {
     "postgres": "skip_locked",
     "mariadb": "laravel",
     "sqlite": "laravel",
@@ -128,7 +128,7 @@ def lock_until_users_wait_together(locust: RecordingProcess, endpoint: Endpoint,
     return any(sum(begin < other_end and other_begin < end for other_begin, other_end in calls) >= 2 for begin, end in calls)
 
 
-LOCKS: dict[Engine, str] = {
+LOCKS: dict[EngineName, str] = {
     "postgres": "BEGIN; LOCK TABLE skip_locked_jobs IN EXCLUSIVE MODE",
     "mariadb": "LOCK TABLES jobs WRITE",
     "sqlite": "BEGIN EXCLUSIVE",
@@ -139,7 +139,7 @@ LOCKS: dict[Engine, str] = {
     "engine", [pytest.param(engine, marks=() if engine in TRIED else pytest.mark.long) for engine in QUEUE_OF]
 )
 def test_each_job_is_in_the_queue_and_in_the_job_log_and_slow_calls_of_users_overlap(
-    empty_on: EmptyOn, start: Start, engine: Engine, tmp_path: Path
+    empty_on: EmptyOn, start: Start, engine: EngineName, tmp_path: Path
 ) -> None:
     endpoint, queue = empty_on(engine), QUEUE_OF[engine]
     locust = start(endpoint, queue)

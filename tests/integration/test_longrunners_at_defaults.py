@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stallbench.engines.database import Database
+from stallbench.engines.postgres.server import DATABASE
 from stallbench.processes.process import Process
-from stallbench.servers.postgres import DATABASE
 from tests.integration.held_database import HeldDatabase
 from tests.integration.running_cluster import running_cluster
 from tests.waiting import PATIENCE_S, wait_for

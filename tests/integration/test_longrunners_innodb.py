@@ -13,8 +13,8 @@ import pytest
 
 from longrunners import find_longrunners
 from stallbench.engines import driver_of
-from stallbench.engines.collectors.innodb_purge import read_history_list_length
-from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
+from stallbench.engines.innodb.collectors.purge import read_history_list_length
+from stallbench.engines.innodb.views import OpenTransaction, read_open_transactions
 from stallbench.processes.process import Process
 from stallbench.processes.role_command import role_command
 from stallbench.records.endpoint import Endpoint

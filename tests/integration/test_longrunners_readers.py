@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines.collectors.horizon import Holder, read_horizon
+from stallbench.engines.postgres.collectors.horizon import Holder, read_horizon
 from stallbench.processes.process import Process
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.waiting import PATIENCE_S, wait_for

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.processes.role_command import role_command
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue

@@ -13,8 +13,8 @@ import pytest
 from psycopg import errors
 
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.notifications import NotificationsCollector
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.collectors.notifications import NotificationsCollector
+from stallbench.engines.postgres.driver import connect
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import opened_queue
 from tests.integration.conftest import Connection, TestDatabase

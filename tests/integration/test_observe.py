@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import BadInputError
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.diagnostic import Severity

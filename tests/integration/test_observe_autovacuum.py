@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.diagnostic import Finding, Severity
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import finding_about, look_at, observer_of

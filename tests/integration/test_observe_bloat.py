@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import observer_of
 from tests.integration.test_observe_tables import row_of_the_table, vacuum

@@ -16,7 +16,7 @@ import pytest
 from pydantic import SecretStr
 
 from stallbench.engines import driver_of
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.diagnostic import Severity
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint

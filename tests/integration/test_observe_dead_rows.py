@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.diagnostic import Finding, Severity
 from stallbench.observe.observer import Observation, Observer
 from stallbench.queues import NewJob

@@ -13,8 +13,8 @@ import pytest
 from pydantic import SecretStr
 
 from stallbench.engines import driver_of
-from stallbench.engines.collectors.innodb_locks import read_blocked, read_deadlock_count
-from stallbench.engines.postgres import connect
+from stallbench.engines.innodb.collectors.locks import read_blocked, read_deadlock_count
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection, EmptyOn, TestDatabase

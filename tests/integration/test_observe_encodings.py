@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.postgres.session import ReadOnlySession
 from stallbench.observe.postgres.sessions import read_sessions
 from stallbench.records.endpoint import Endpoint

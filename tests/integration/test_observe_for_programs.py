@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.document import ReadingDocument
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from tests.integration.conftest import Connection, TestDatabase

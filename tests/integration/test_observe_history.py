@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.records.endpoint import PASSWORD_VARIABLE
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import OBSERVE_UNRESTRAINED

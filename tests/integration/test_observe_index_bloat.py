@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection, TestDatabase

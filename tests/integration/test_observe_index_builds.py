@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from pydantic import SecretStr
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.diagnostic import Finding
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import Connection, TestDatabase

@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from stallbench.engines import Engine
+from stallbench.engines import EngineName
 from stallbench.observe.innodb.metadata_locks import MEANS
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint
@@ -124,7 +124,7 @@ def rows_of(observation: Observation) -> tuple[tuple[str, ...], ...]:
 
 
 @pytest.mark.parametrize("engine", ["mariadb", "mysql"])
-def test_writers_that_wait_for_a_lock_of_the_whole_server_are_found(empty_on: EmptyOn, engine: Engine) -> None:
+def test_writers_that_wait_for_a_lock_of_the_whole_server_are_found(empty_on: EmptyOn, engine: EngineName) -> None:
     endpoint = empty_on(engine)
     execute(endpoint, "CREATE TABLE work (id int PRIMARY KEY)")
     with connected(endpoint) as backup, connected(endpoint) as writing:

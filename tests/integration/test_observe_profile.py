@@ -14,7 +14,7 @@ from statistics import mean
 import pytest
 from pydantic import SecretStr
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import BadInputError, NotCarriedOutError
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.command import observe_continuously

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.libraries import find_library
 from stallbench.libraries.installation import is_installed
 from stallbench.observe.address import ObservedServers

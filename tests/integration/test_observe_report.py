@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.observer import Observation
 from stallbench.observe.screen import ObserveScreen
 from stallbench.queues import NewJob

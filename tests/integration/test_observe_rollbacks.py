@@ -10,7 +10,7 @@ from threading import Event, Thread
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.diagnostic import Finding, NotVisible, Severity
 from stallbench.observe.observer import Observation, Observer

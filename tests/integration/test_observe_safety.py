@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.observer import ServerGoneError
 from stallbench.observe.postgres.session import APPLICATION, STATEMENT_TIMEOUT_MS, ReadOnlySession, _Transaction

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.innodb.observer import make_innodb_observer_since
 from stallbench.observe.observer import Observation, Observer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.observer import Observation
 from tests.integration.conftest import EmptyOn
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback

@@ -10,8 +10,8 @@ from threading import Event, Thread
 import pytest
 
 from stallbench.engines.database import Database
-from stallbench.engines.ending import statement_to_terminate
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
+from stallbench.engines.postgres.ending import statement_to_terminate
 from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation, Observer
 from stallbench.records.endpoint import Endpoint

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.diagnostic import Finding, Severity
 from stallbench.observe.observer import Observation
 from stallbench.queues import NewJob

@@ -10,11 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from stallbench.engines.collectors.deadlocks import DeadlocksCollector
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
 from stallbench.engines.deadlocks.deadlock import Deadlock
 from stallbench.engines.deadlocks.groups import DeadlockGroup
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.collectors.deadlocks import DeadlocksCollector
+from stallbench.engines.postgres.driver import connect
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.samples import Sample, SampleLog
 from stallbench.report.samples import find_unread_logs, read_deadlocks

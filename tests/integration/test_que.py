@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.queues import LostRaceError, NewJob
 from stallbench.queues.que import Que, QueOptions
 from stallbench.records.endpoint import Endpoint

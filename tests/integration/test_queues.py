@@ -4,11 +4,10 @@ by being there; where queues promise different things, its own attributes say wh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from stallbench.engines import Engine
 from stallbench.queues import find_queues
 from stallbench.studies.conformance.promise import OpenQueue, QueuePromise
 from stallbench.studies.conformance.promises import PROMISES
@@ -101,7 +100,7 @@ def open_one(request: pytest.FixtureRequest, promise: QueuePromise, empty_on: Em
     endpoint = empty_on(engine)
     second = find_queues()[kind].second_engine
     if second is not None:
-        endpoint = endpoint.model_copy(update={"second": empty_on(cast("Engine", second))})
+        endpoint = endpoint.model_copy(update={"second": empty_on(second)})
     opener = OpenQueue(kind, always, endpoint)
     opener.require_options(promise)
     opener().install()

@@ -15,13 +15,14 @@ import pytest
 from stallbench.base.ports import is_free
 from stallbench.engines import driver_of
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
+from stallbench.engines.mysql import data_folder as mysql_data_folder
+from stallbench.engines.mysql.server import MySQLServer
+from stallbench.engines.postgres import data_folder as postgres_data_folder
+from stallbench.engines.postgres.driver import connect
+from stallbench.engines.postgres.server import PostgresInstallation, PostgresServer, find_dynamic_shared_memory
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.reaper import OWNER_FILE, find_marked
-from stallbench.servers import mysql_data_folder, postgres_data_folder
 from stallbench.servers.cluster import Cluster
-from stallbench.servers.mysql import MySQLServer
-from stallbench.servers.postgres import PostgresInstallation, PostgresServer, find_dynamic_shared_memory
 from stallbench.setup.server_programs import find_server
 from stallbench.waiting import wait_until
 from tests.integration.running_cluster import StartedCluster, running_cluster
@@ -200,13 +201,13 @@ def test_a_data_folder_of_mysql_is_copied_from_the_first_and_has_its_own_identit
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mysql_data_folder, "CACHE", tmp_path / "cache")
-    run, initialised = MySQLServer._run, []
+    run, initialised = MySQLServer.run_to_end, []
 
     def run_and_note(server: MySQLServer, *arguments: str, text: str = "") -> None:
         initialised.append(server.name)
         run(server, *arguments, text=text)
 
-    monkeypatch.setattr(MySQLServer, "_run", run_and_note)
+    monkeypatch.setattr(MySQLServer, "run_to_end", run_and_note)
     servers, identities, users, settings = [], [], [], []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -238,7 +239,7 @@ def test_an_initialisation_of_mysql_that_fails_leaves_no_template(tmp_path: Path
     def fail(_: MySQLServer, *arguments: str) -> None:
         raise NotCarriedOutError(f"mysqld {arguments[0]} failed: no space")
 
-    monkeypatch.setattr(MySQLServer, "_run", fail)
+    monkeypatch.setattr(MySQLServer, "run_to_end", fail)
     with (
         pytest.raises(NotCarriedOutError, match="mysqld --initialize-insecure failed"),
         running_cluster(Database(engine="mysql"), tmp_path),

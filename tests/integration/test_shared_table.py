@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import BadInputError
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import close_queue, open_queue

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.slots import SlotsCollector
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.collectors.slots import SlotsCollector
+from stallbench.engines.postgres.driver import connect
 from stallbench.injection.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.slru import SlruCollector
+from stallbench.engines.postgres.collectors.slru import SlruCollector
 from stallbench.queues import Queue
 from tests.integration.held_database import HeldDatabase, database_name, held, prompt_feedback
 from tests.integration.mitigating_queue import JOBS, Open, open_

@@ -13,8 +13,9 @@ import pytest
 
 from stallbench.engines import driver_of
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.sqlite_wal import SQLiteWalCollector
-from stallbench.injection.longrunner_verification import find_on_sqlite
+from stallbench.engines.sqlite.collectors.wal import SQLiteWalCollector
+from stallbench.engines.sqlite.longrunners import find_longrunner
+from stallbench.engines.sqlite.starter import SQLiteFile
 from stallbench.injection.maintenance import TaskDocument, find_maintenance_kinds
 from stallbench.processes.process import Process
 from stallbench.processes.role_command import role_command
@@ -23,8 +24,6 @@ from stallbench.queues import NewJob
 from stallbench.queues.laravel import Laravel
 from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.cluster import Server
-from stallbench.servers.sqlite_starter import SQLiteFile
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.integration
@@ -86,11 +85,11 @@ def test_no_checkpoint_resets_the_wal_until_the_reader_has_ended(
 ) -> None:
     endpoint = file.endpoint
     reader = start_reader(processes, endpoint, tmp_path)
-    server = Server(name="primary", role="primary", direct=endpoint, proxied=endpoint, control=file, start_ns=0)
+    servers = {"primary": endpoint}
     holder = {"kind": "backend", "pid": reader.pid}
-    found = find_on_sqlite([server], "primary", "reader-1", holder)
+    found = find_longrunner(servers, "primary", "reader-1", holder)
     assert found is not None and found["holds_primary"]
-    assert find_on_sqlite([server], "primary", "reader-1", {"pid": os.getpid()}) is None
+    assert find_longrunner(servers, "primary", "reader-1", {"pid": os.getpid()}) is None
 
     writer.execute("INSERT INTO written VALUES (?)", ("x" * 100_000,))
     assert checkpoint(endpoint)[0].startswith("checkpoint, incomplete because of a reader or writer")
@@ -98,7 +97,7 @@ def test_no_checkpoint_resets_the_wal_until_the_reader_has_ended(
 
     reader.stop(PATIENCE_S)
     assert reader.messages()[-1] == {"released": True}
-    assert find_on_sqlite([server], "primary", "reader-1", holder) is None
+    assert find_longrunner(servers, "primary", "reader-1", holder) is None
     assert checkpoint(endpoint) == ["checkpoint: 0 of 0 pages of the WAL are in the database"]
     assert read_wal_bytes(endpoint, tmp_path) == 0
 

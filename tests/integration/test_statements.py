@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines.collectors.statements import STATEMENTS_FILE, StatementsCollector
-from stallbench.engines.postgres import connect
+from stallbench.engines.collectors.statement_counts import STATEMENTS_FILE
+from stallbench.engines.postgres.collectors.statements import StatementsCollector
+from stallbench.engines.postgres.driver import connect
 from stallbench.queues import NewJob, Queue, find_queue, find_queues
 from stallbench.queues.queue_client import close_queue, open_queue
 from stallbench.records.endpoint import Endpoint

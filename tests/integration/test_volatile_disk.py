@@ -13,10 +13,10 @@ import psutil
 import pytest
 from pydantic import SecretStr
 
+from stallbench.engines.starter import StartContext
+from stallbench.engines.volatile_disk import VolatileDisk, require_volatile_disk
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
-from stallbench.servers.starter import StartContext
-from stallbench.servers.volatile_disk import VolatileDisk, require_volatile_disk
 
 pytestmark = pytest.mark.integration
 

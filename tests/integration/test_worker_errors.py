@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from stallbench.engines import driver_of
-from stallbench.engines.mysql import DRIVER
+from stallbench.engines.innodb.driver import DRIVER
 from stallbench.injection.job_faults import JobFault, end_job_fault, start_job_fault
 from stallbench.records.endpoint import Endpoint
 from stallbench.records.events import Event, EventRecord

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from psycopg.pq import ExecStatus
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.diagnostic import Finding
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.statements import StatementsCollector
+from stallbench.engines.collectors.statement_counts import StatementCountsCollector
 from stallbench.queues import find_queue
 from stallbench.records.endpoint import Endpoint
 
-CollectorT = TypeVar("CollectorT", bound=StatementsCollector)
+CollectorT = TypeVar("CollectorT", bound=StatementCountsCollector)
 
 
 def watch(collector: type[CollectorT], endpoint: Endpoint, kind: str, folder: Path) -> CollectorT:
@@ -21,6 +21,6 @@ def watch(collector: type[CollectorT], endpoint: Endpoint, kind: str, folder: Pa
     return collector(CollectorsDocument(name="collectors", run_folder=folder, interval_s=1, servers=(primary,), queue=watched))
 
 
-def sample(collector: StatementsCollector) -> dict[tuple[str, str], Any]:
+def sample(collector: StatementCountsCollector) -> dict[tuple[str, str], Any]:
     """Take one sample; returns the values by subject and metric."""
     return {(sample.subject, sample.metric): sample.value for sample in collector.sample()}

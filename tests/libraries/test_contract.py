@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from stallbench.engines.error_kinds import find_error_kind
+from stallbench.engines.error_codes import find_error_kind
 from stallbench.injection.job_faults import JobFault, end_job_fault, has_announced, read_announced_job, start_job_fault
 from stallbench.libraries import find_libraries
 from stallbench.queues.crash_points import CrashPoint

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.queues import find_queue
 from tests.integration.faulty_run import FaultyRun, faulty_run
 

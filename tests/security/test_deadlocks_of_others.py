@@ -14,8 +14,8 @@ import pytest
 
 from stallbench.engines import driver_of
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.innodb_deadlocks import InnoDBDeadlocksCollector
 from stallbench.engines.deadlocks.deadlock import Deadlock
+from stallbench.engines.innodb.collectors.deadlocks import InnoDBDeadlocksCollector
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from tests.end_to_end.conftest import Bench, bench
 from tests.integration.conftest import EmptyOn, TestDatabase

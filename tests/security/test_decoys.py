@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.engines.collectors.statements import read_statement_counts, read_statement_texts
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.collectors.statements import read_statement_counts, read_statement_texts
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.diagnostic import Severity
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import cannot_see, finding_about, look_at, observer_of, section_of, text_of

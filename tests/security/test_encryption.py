@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from stallbench.engines import driver_of
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import EXIT_BAD_INPUT, EXIT_NOT_CARRIED_OUT
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint
 from stallbench.servers.join import open_adapter

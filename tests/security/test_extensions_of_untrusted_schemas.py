@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from tests.integration.observed import cannot_see, look_at, observer_of, section_of
 from tests.security.test_hostile_database import _OWNER, _READER, HostileDatabase, hostile
 

@@ -10,11 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from stallbench.engines.adapter import OBJECTS_TABLE
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import EXIT_NOT_CARRIED_OUT
 from stallbench.records.endpoint import PASSWORD_VARIABLE
-from stallbench.servers.external.adapter import OBJECTS_TABLE
 from stallbench.servers.join import open_adapter
 from tests.end_to_end.conftest import Bench, assert_nothing_is_left, bench, short
 from tests.integration.running_cluster import StartedCluster, running_cluster

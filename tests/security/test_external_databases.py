@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.engines import Engine
-from stallbench.engines.postgres import connect
+from stallbench.engines import EngineName
+from stallbench.engines.adapter import OBJECTS_TABLE
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.libraries import find_libraries
 from stallbench.queues import find_queue, find_queues
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.external.adapter import OBJECTS_TABLE
 from stallbench.servers.join import open_adapter
 from stallbench.visible_text import is_visible
 from tests.integration.conftest import EmptyOn, TestDatabase
@@ -220,7 +220,7 @@ def test_an_installation_that_cannot_be_one_transaction_is_recorded_by_the_table
 @pytest.mark.libraries
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
 @pytest.mark.parametrize("name", find_libraries())
-def test_what_a_library_created_is_removed_and_nothing_else(name: str, engine: Engine, empty_on: EmptyOn) -> None:
+def test_what_a_library_created_is_removed_and_nothing_else(name: str, engine: EngineName, empty_on: EmptyOn) -> None:
     """Its own process creates it, of which the bench knows what the definition says."""
     kind = f"{LIBRARY_PREFIX}{name}"
     queue = find_queue(kind)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.engines.collectors.vacuum import AutovacuumLog
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.collectors.vacuum import AutovacuumLog
+from stallbench.engines.postgres.driver import connect
 from tests.security.test_hostile_database import HostileDatabase, hostile
 from tests.waiting import wait_for
 

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.observe.postgres.foreign_code import HAZARDS
 from stallbench.observe.postgres.session import _Transaction
 from stallbench.records.endpoint import PASSWORD_VARIABLE, Endpoint

@@ -13,10 +13,10 @@ import pymysql
 import pytest
 from pydantic import SecretStr
 
-from stallbench.engines import Engine, driver_of
+from stallbench.engines import EngineName, driver_of
 from stallbench.engines.collectors.connections import NotMeasuredError
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.innodb_views import IMITATED
+from stallbench.engines.innodb.views import IMITATED
 from stallbench.observe.observer import Observation
 from stallbench.records.endpoint import Endpoint
 from stallbench.run.sampling import find_collectors
@@ -44,7 +44,7 @@ def execute(endpoint: Endpoint, *statements: str) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("engine", ["mariadb", "mysql"])
 @pytest.mark.parametrize("tables", [(), ("jobs",)])
-def test_a_view_is_no_queue(empty_on: EmptyOn, engine: Engine, tables: tuple[str, ...]) -> None:
+def test_a_view_is_no_queue(empty_on: EmptyOn, engine: EngineName, tables: tuple[str, ...]) -> None:
     endpoint = empty_on(engine)
     execute(endpoint, _TABLE, "INSERT INTO elsewhere (id, available_at) VALUES (1, 0)", _FUNCTION, _VIEW)
     with innodb_observer_of(endpoint, tables) as observer:
@@ -56,7 +56,7 @@ def test_a_view_is_no_queue(empty_on: EmptyOn, engine: Engine, tables: tuple[str
 
 
 @pytest.mark.parametrize("engine", ["mariadb", "mysql"])
-def test_a_view_in_the_place_of_a_table_is_not_read(empty_on: EmptyOn, engine: Engine) -> None:
+def test_a_view_in_the_place_of_a_table_is_not_read(empty_on: EmptyOn, engine: EngineName) -> None:
     endpoint = empty_on(engine)
     execute(endpoint, _TABLE.replace("elsewhere", "jobs"), "INSERT INTO jobs (id, available_at) VALUES (1, 0)", _FUNCTION)
     with innodb_observer_of(endpoint) as observer:

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.postgres import connect, read_any_text
+from stallbench.engines.postgres.adapter import PostgresAdapter
+from stallbench.engines.postgres.driver import connect, read_any_text
 from stallbench.observe.address import ObservedServers
 from stallbench.observe.known_queue import find_known_queues
 from stallbench.observe.postgres.job_counts import count_jobs
@@ -22,8 +23,7 @@ from stallbench.observe.postgres.session import Rows
 from stallbench.queues import NewJob
 from stallbench.queues.queue_client import open_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.run.sampling import find_collectors
-from stallbench.servers.external.postgres_adapter import PostgresAdapter
+from stallbench.run.sampling import collectors_for
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see
 from tests.security.hostile_names import SCHEMA, TRAP, create_hostile_names
@@ -149,8 +149,8 @@ def test_no_collector_and_no_adapter_is_led_astray_by_a_search_path(observed: Te
     )
     queue = WatchedQueue(kind="que", tables=("public.que_jobs",), indexes=("que_jobs_pkey",))
     document = CollectorsDocument(name="collectors", run_folder=tmp_path, interval_s=0.2, servers=servers, queue=queue)
-    for kind in find_collectors().values():
-        if kind.is_of_servers and (kind.engines is None or "postgres" in kind.engines):
+    for kind in collectors_for("postgres").values():
+        if kind.is_of_servers:
             with closing(kind(document)) as collector:
                 assert list(collector.sample()) is not None
     adapter = PostgresAdapter("primary", servers[0].endpoint)

@@ -24,7 +24,7 @@ from psycopg import sql
 
 from stallbench import PROJECT
 from stallbench.engines import driver_of
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import EmptyOn, TestDatabase
 from tests.integration.observed import innodb_observer_of, observer_of, section_of

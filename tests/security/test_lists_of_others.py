@@ -7,12 +7,12 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from stallbench.engines import Engine, driver_of
+from stallbench.engines import EngineName, driver_of
+from stallbench.engines.adapter import OBJECTS_TABLE
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
 from stallbench.servers.cleanup_journal import CleanupJournal, clean_up
-from stallbench.servers.external.adapter import OBJECTS_TABLE
 from stallbench.servers.join import open_adapter
 from tests.integration.conftest import EmptyOn
 
@@ -46,7 +46,7 @@ def mallory(endpoint: Endpoint) -> Iterator[Endpoint]:
 
 
 @pytest.mark.parametrize("columns", [(")", ")"), (", proof char(64) NOT NULL)", f", '{'0' * 64}')")])
-def test_a_list_that_another_user_made_is_not_believed(empty_on: EmptyOn, engine: Engine, columns: tuple[str, str]) -> None:
+def test_a_list_that_another_user_made_is_not_believed(empty_on: EmptyOn, engine: EngineName, columns: tuple[str, str]) -> None:
     endpoint = empty_on(engine)
     with mallory(endpoint) as attacker:
         execute(attacker, _LIST + columns[0], f"INSERT INTO {OBJECTS_TABLE} VALUES {_ENTRY}{columns[1]}")
@@ -57,7 +57,7 @@ def test_a_list_that_another_user_made_is_not_believed(empty_on: EmptyOn, engine
             adapter.prepare_database()
 
 
-def test_an_entry_that_another_user_adds_to_the_list_of_a_run_is_not_believed(empty_on: EmptyOn, engine: Engine) -> None:
+def test_an_entry_that_another_user_adds_to_the_list_of_a_run_is_not_believed(empty_on: EmptyOn, engine: EngineName) -> None:
     endpoint = empty_on(engine)
     with open_adapter("primary", endpoint) as adapter:
         adapter.prepare_database()
@@ -71,7 +71,7 @@ def test_an_entry_that_another_user_adds_to_the_list_of_a_run_is_not_believed(em
 
 
 def test_the_journal_of_a_killed_run_has_what_proves_its_entries(
-    empty_on: EmptyOn, engine: Engine, tmp_path_factory: pytest.TempPathFactory
+    empty_on: EmptyOn, engine: EngineName, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     endpoint, scratch = empty_on(engine), tmp_path_factory.mktemp("scratch")
     with open_adapter("primary", endpoint) as adapter:

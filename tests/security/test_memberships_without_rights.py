@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
-from stallbench.engines.postgres_trust import STRANGERS_WHO_MAY_CREATE, TRUSTED_ROLES
+from stallbench.engines.postgres.driver import connect
+from stallbench.engines.postgres.trust import STRANGERS_WHO_MAY_CREATE, TRUSTED_ROLES
 from stallbench.records.endpoint import Endpoint
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_packaged_majors, require_version

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines.collectors.document import CollectorsDocument, WatchedQueue, WatchedServer
-from stallbench.engines.collectors.horizon import HorizonCollector
-from stallbench.engines.collectors.sessions import SessionsCollector
-from stallbench.engines.collectors.waits import WaitsCollector
+from stallbench.engines.postgres.collectors.horizon import HorizonCollector
+from stallbench.engines.postgres.collectors.sessions import SessionsCollector
+from stallbench.engines.postgres.collectors.waits import WaitsCollector
 from tests.integration.conftest import EmptyOn
 from tests.integration.observed import look_at, section_of
 from tests.integration.test_observe_notifications import NOTIFY

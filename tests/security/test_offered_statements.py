@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.engines.ending import statement_to_terminate
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
+from stallbench.engines.postgres.ending import statement_to_terminate
 from stallbench.observe.postgres.sessions import statement_to_cancel
 from tests.integration.conftest import TestDatabase
 from tests.integration.observed import finding_about, look_at

@@ -15,7 +15,7 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from stallbench.engines.postgres import Connection
+from stallbench.engines.postgres.driver import Connection
 from stallbench.leftovers import remove_leftovers
 from stallbench.pipeline.class_archive import use_archive
 from stallbench.pipeline.service import SERVICE_VARIABLE, ask_service

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.adapter import OBJECTS_TABLE, DatabaseObject
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues.queue_client import opened_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.external.adapter import OBJECTS_TABLE, DatabaseObject
 from stallbench.servers.join import open_adapter
 from tests.integration.conftest import Connection, TestDatabase
 
@@ -204,7 +204,7 @@ def test_what_an_installation_created_is_found_without_operators_of_its_search_p
 
 
 def test_a_lock_of_another_session_is_not_waited_for_without_end(shared: SharedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stallbench.servers.external.postgres_adapter._LOCKED_WITHIN", "200ms")
+    monkeypatch.setattr("stallbench.engines.postgres.adapter._LOCKED_WITHIN", "200ms")
     with open_adapter("primary", shared.endpoint) as adapter:
         adapter.prepare_database()
         with connect(shared.endpoint, "holder") as holder:

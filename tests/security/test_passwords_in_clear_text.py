@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pymysql
 import pytest
 
-from stallbench.engines.mysql import DRIVER
+from stallbench.engines.innodb.driver import DRIVER
 from stallbench.observe.innodb.session import InnoDBSession
 from stallbench.observe.observer import ServerGoneError
 from stallbench.records.endpoint import Endpoint

@@ -152,7 +152,7 @@ def test_what_another_user_put_where_go_builds_is_not_built_in(
     monkeypatch.setattr(go_toolchain, "_SCRATCH", scratch)
     monkeypatch.setattr(toxiproxy_program, "CACHE", cache)
     for build in (
-        lambda: go_toolchain._build("/bin/true", cache, cache / "program", ()),
+        lambda: go_toolchain._build("/bin/true", cache, cache / "program", (), "."),
         lambda: toxiproxy_program._build("/bin/true", cache / "program", {}),
     ):
         require_refused(cache, build, f"{scratch}: belongs to {other_user.name}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.adapter import OBJECTS_TABLE
+from stallbench.engines.postgres.driver import connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues.queue_client import opened_queue
-from stallbench.servers.external.adapter import OBJECTS_TABLE
 from stallbench.servers.join import open_adapter
 from tests.security.test_other_users_of_a_database import ATTACKER, SharedServer, shared
 

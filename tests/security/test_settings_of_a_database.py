@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from tests.integration.observed import look_at, section_of, text_of
 from tests.integration.statistics import publish_statistics
 from tests.security.test_hostile_database import _OPEN, _OWNER, _TABLES, HostileDatabase, hostile

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.servers.pgbouncer import Pgbouncer
 from tests.integration.conftest import Connection, TestDatabase
 from tests.integration.observed import cannot_see, look_at, section_of, text_of

@@ -11,7 +11,7 @@ import pytest
 
 from stallbench.base.section import SettingValue
 from stallbench.engines.database import Database
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
 from stallbench.records.endpoint import Endpoint
 from tests.integration.conftest import database_on
 from tests.integration.observed import cannot_see, look_at, section_of, text_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from stallbench.engines.deadlocks.deadlock import Deadlock
-from stallbench.engines.deadlocks.innodb import parse_deadlock
+from stallbench.engines.innodb.deadlock_report import parse_deadlock
 
 FOLDER = Path(__file__).parent / "innodb_status"
 LISTINGS = sorted(path.stem for path in FOLDER.glob("*.txt"))

@@ -15,11 +15,11 @@ import pytest
 from pydantic import SecretStr
 
 from stallbench.engines import describe_error
-from stallbench.engines.aerospike import DRIVER, AerospikeConnection
+from stallbench.engines.aerospike.driver import DRIVER, AerospikeConnection
+from stallbench.engines.aerospike.starter import ExternalAerospike
 from stallbench.errors import NotCarriedOutError
 from stallbench.queues import NewJob, RefusedError, find_queue
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.aerospike_starter import ExternalAerospike
 
 NAMESPACES = "namespaces\ttest;bar\n"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stallbench import PROJECT, cli
+from stallbench.engines import ENGINES
 from tests.unit.scenario_text import OF_POSTGRES
 
 pytestmark = pytest.mark.slow
@@ -90,7 +91,7 @@ BAD_FILES: dict[str, tuple[str | bytes, str]] = {
     "a section that is a number": ("database = 3\n" + GOOD, "database is 3; expected"),
     "an engine that is not there": (
         GOOD + '\n[database]\nengine = "oracle"',
-        'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd, aerospike',
+        f'database.engine is "oracle"; expected one of {", ".join(ENGINES)}',
     ),
     "a version that is too old": (
         GOOD + "\n[database]\nversion = 9",

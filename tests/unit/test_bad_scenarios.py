@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.engines import ENGINES
 from stallbench.queues import find_queues
 from tests.unit.scenario_text import ALL_KEYS, OF_POSTGRES, SMALL, find_lines, read
 
@@ -67,7 +68,7 @@ DATABASE = [
     (
         "replicas = 1",
         'engine = "oracle"\nreplicas = 1',
-        'database.engine is "oracle"; expected one of postgres, mariadb, mysql, sqlite, redis, beanstalkd, aerospike',
+        f'database.engine is "oracle"; expected one of {", ".join(ENGINES)}',
     ),
     ("replicas = 1", "replicas = 9", "database.replicas is 9; expected at most 3"),
     (

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 from pydantic import SecretStr
 
-from stallbench.servers import postgres_data_folder
-from stallbench.servers.postgres import PostgresInstallation
-from stallbench.servers.postgres_data_folder import create_data_folder
+from stallbench.engines.postgres import data_folder as postgres_data_folder
+from stallbench.engines.postgres.data_folder import create_data_folder
+from stallbench.engines.postgres.server import PostgresInstallation
 from stallbench.setup.components import PostgresPrograms
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines.deadlocks.deadlock import Deadlock, Lock, Transaction, shape_of
+from stallbench.engines.innodb.literals import LITERALS as INNODB_LITERALS
+from stallbench.engines.postgres.literals import LITERALS as POSTGRES_LITERALS
 from stallbench.records.samples import Sample, SampleLog
 from tests.unit.innodb_listings import LISTINGS, deadlock_of
 
@@ -63,7 +65,7 @@ def of_another_customer(server: str) -> Deadlock:
     one = Transaction(number=1, transaction_id="7", sql=sql, waits_for=key, holds=(key, key))
     return Deadlock(
         when="2026-11-21 02:03:14",
-        server=server,  # type: ignore[arg-type]
+        server=server,
         transactions=(
             one,
             replace(one, number=2, sql=f'{sql} OR name = "4711"' if server != "postgres" else f"{sql} OR name = $$4711$$"),
@@ -75,7 +77,7 @@ def of_another_customer(server: str) -> Deadlock:
 
 @pytest.mark.parametrize("server", ["postgres", "mariadb", "mysql", ""])
 def test_without_values_nothing_of_a_statement_a_key_or_the_listing_is_left(server: str) -> None:
-    hidden = of_another_customer(server).without_values()
+    hidden = of_another_customer(server).without_values(POSTGRES_LITERALS if server == "postgres" else INNODB_LITERALS)
     assert not [secret for secret in SECRETS if secret in hidden.to_json()]
     assert {one.sql.split(" OR ")[0] for one in hidden.transactions} == {"UPDATE customers SET mail = ?   WHERE id = ?"}
     assert hidden.transactions[0].waits_for is not None
@@ -86,7 +88,7 @@ def test_without_values_nothing_of_a_statement_a_key_or_the_listing_is_left(serv
 @pytest.mark.parametrize("listing", LISTINGS)
 def test_without_values_the_cycle_stays(listing: str) -> None:
     deadlock = deadlock_of(listing)
-    hidden = deadlock.without_values()
+    hidden = deadlock.without_values(INNODB_LITERALS)
     assert hidden.text == ""
     assert hidden.victim == deadlock.victim or hidden.victim is not None
     assert [wait.lock.target for wait in hidden.waits()] == [wait.lock.target for wait in deadlock.waits()]

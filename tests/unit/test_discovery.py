@@ -13,9 +13,7 @@ from stallbench.errors import BadInputError
 from stallbench.injection.faults import find_faults
 from stallbench.injection.maintenance import find_maintenance_kinds
 from stallbench.queues import find_queues
-from stallbench.run.sampling import find_collectors
-from stallbench.servers.find_starters import find_starters
-from stallbench.servers.join import find_adapters
+from stallbench.run.sampling import collectors_for, find_collectors
 from stallbench.verdicts import find_checks
 from stallbench.waiting import wait_until
 
@@ -44,16 +42,18 @@ def install(folder: Path, value: str, monkeypatch: pytest.MonkeyPatch, group: st
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "moon", raising=False)
     find_collectors.cache_clear()
+    collectors_for.cache_clear()
 
 
 @pytest.fixture(autouse=True)
 def _forget() -> object:
     yield
     find_collectors.cache_clear()
+    collectors_for.cache_clear()
 
 
 def test_every_kind_has_plugins_in_the_tree() -> None:
-    kinds = (find_queues, find_faults, find_collectors, find_checks, find_maintenance_kinds, find_starters, find_adapters)
+    kinds = (find_queues, find_faults, find_collectors, find_checks, find_maintenance_kinds)
     assert all(find() for find in kinds)
     assert len(PluginGroup) == len(kinds) + 1  # longrunners: the library does not import what it starts
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import typing
-
 import pytest
 from pydantic import SecretStr
 
-from stallbench.engines import ENGINES, Engine, driver_of, loaded_errors
+from stallbench import PROJECT
+from stallbench.engines import DEFAULT_ENGINE, ENGINES, Engine, driver_of, loaded_errors
+from stallbench.engines.error_codes import codes_of
+from stallbench.engines.error_kinds import ErrorKind
+from stallbench.engines.replication import Replication
+from stallbench.engines.sessions import Sessions
+from stallbench.engines.starter import Starter
 from stallbench.queues import find_queues
 from stallbench.records.endpoint import Endpoint
-from stallbench.servers.find_starters import find_starters
 
-NAMES = typing.get_args(Engine)
-
-
-def test_every_engine_has_traits_and_a_starter() -> None:
-    assert set(ENGINES) == set(NAMES) == set(find_starters())
+NAMES = list(ENGINES)
 
 
 @pytest.mark.parametrize("engine", NAMES)
@@ -50,3 +49,29 @@ def test_a_console_gets_the_password_in_the_environment_only(engine: str) -> Non
     program = [word for word in command.split() if "=" not in word]
     assert "s3cret" not in " ".join(program)
     assert "4711" in command or engine == "sqlite"
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=NAMES)
+def test_every_engine_has_what_it_says_that_it_has(engine: Engine) -> None:
+    assert issubclass(engine.starter(), Starter)
+    assert (engine.adapter() is not None) == bool(engine.schemes), "who can be joined has an address"
+    assert not engine.schemes or (PROJECT / "stallbench" / "observe" / engine.family / "family.py").exists()
+    if engine.has_sessions:
+        assert isinstance(engine.sessions(), Sessions)
+    if engine.has_replicas:
+        assert isinstance(engine.replication(), Replication)
+    assert engine.too_many_connections <= codes_of(ErrorKind.CANNOT_CONNECT)
+    assert engine.lock_waits_ended <= codes_of(ErrorKind.LOCK_TIMEOUT)
+
+
+def test_one_engine_is_the_default() -> None:
+    assert [name for name, engine in ENGINES.items() if engine.is_default] == [DEFAULT_ENGINE]
+
+
+def test_no_code_means_two_things() -> None:
+    kinds: dict[str, set[ErrorKind]] = {}
+    for engine in ENGINES.values():
+        for kind, codes in engine.error_codes.items():
+            for code in codes:
+                kinds.setdefault(code, set()).add(kind)
+    assert not {code: found for code, found in kinds.items() if len(found) > 1}

@@ -10,7 +10,8 @@ import pytest
 import redis
 
 from stallbench.engines import driver_of
-from stallbench.engines.error_kinds import ErrorKind, find_error_kind
+from stallbench.engines.error_codes import find_error_kind
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.injection.faults import find_faults
 from stallbench.queues.mysql_session import MySQLSession
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from stallbench.engines.deadlocks.deadlock import Deadlock
-from stallbench.engines.deadlocks.innodb import find_deadlocks, parse_deadlock
+from stallbench.engines.innodb.deadlock_report import find_deadlocks, parse_deadlock
 from tests.unit.innodb_listings import LISTINGS, deadlock_of, read_listing
 
 

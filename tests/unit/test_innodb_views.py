@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.engines.collectors.innodb_views import IMITATED, TransactionRow, find_views, parse_views
+from stallbench.engines.innodb.views import IMITATED, TransactionRow, find_views, parse_views
 
 BEGIN = """
 ------------

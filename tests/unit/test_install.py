@@ -162,7 +162,7 @@ def test_every_real_part_names_the_command_that_installs_it() -> None:
     assert all(step.is_needed for step in required)
     for extent in (Extent.COMPONENTS, Extent.EVERYTHING):
         further = install.installation_steps(extent)[len(required) :]
-        assert [step.name for step in further] == ["MariaDB", "Redis", "Beanstalkd", "pgbouncer", "Prometheus", "volatile disk"]
+        assert [step.name for step in further] == ["Beanstalkd", "MariaDB", "Redis", "pgbouncer", "Prometheus", "volatile disk"]
         assert not any(step.is_needed for step in further)
         assert all("install" in step.command or "make setup" in step.command for step in (*required, *further))
 

@@ -238,7 +238,7 @@ def test_every_library_says_how_it_is_started(name: str) -> None:
     ("engine", "message"),
     [
         ("postgres", "not_on: postgres is one of engines"),
-        ("oracle", "not_on: there is no engine oracle; expected postgres, mariadb"),
+        ("oracle", "not_on: there is no engine oracle; expected postgres, aerospike"),
     ],
 )
 def test_a_reason_for_another_engine_is_only_of_an_engine_that_exists(tmp_path: Path, engine: str, message: str) -> None:

@@ -30,7 +30,7 @@ OPTIONS = "[options.concurrency]"
         (
             "at_least = 1",
             'at_least = 1\nengines = ["postgresql"]',
-            "options.concurrency: engines: there is no engine postgresql; expected postgres, mariadb",
+            "options.concurrency: engines: there is no engine postgresql; expected postgres, aerospike",
         ),
         (OPTIONS, "[options._mode]", 'library.toml: options: "_mode" is no name of an option; expected lower-case letters'),
         (OPTIONS, "[options.kind]", 'library.toml: options: "kind" cannot be the name of an option, because the bench uses it'),

@@ -10,9 +10,9 @@ from rich.console import Console
 
 from stallbench.errors import BadInputError
 from stallbench.queues import find_queues
+from stallbench.setup import postgres_packages, server_programs
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.server_programs import ServerProgram
-from stallbench.studies.comparison import versions
 from stallbench.studies.comparison.plan import Plan
 from stallbench.studies.comparison.record import ComparisonFolder
 from stallbench.studies.comparison.screen import print_comparison
@@ -29,10 +29,10 @@ def available(monkeypatch: pytest.MonkeyPatch) -> None:
             raise MissingComponentError("MySQL was not found")
         return ServerProgram(path=Path("/nowhere"), version="10.11.14")
 
-    monkeypatch.setattr(versions, "list_majors", lambda: [14, 15, 16, 17, 18])
-    monkeypatch.setattr(versions, "list_packaged_majors", lambda: [14, 15, 16, 17, 18])
-    monkeypatch.setattr(versions, "require_server", require)
-    monkeypatch.setattr(versions, "find_servers", lambda engine: [require(engine)] if engine == "mariadb" else [])
+    monkeypatch.setattr(postgres_packages, "list_majors", lambda: [14, 15, 16, 17, 18])
+    monkeypatch.setattr(postgres_packages, "list_packaged_majors", lambda: [14, 15, 16, 17, 18])
+    monkeypatch.setattr(server_programs, "require_server", require)
+    monkeypatch.setattr(server_programs, "find_servers", lambda engine: [require(engine)] if engine == "mariadb" else [])
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_plan_runs_the_scenario_or_a_variant_on_every_version_at_one_load() ->
 
 
 def test_without_a_package_for_every_version_those_of_the_machine_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "list_packaged_majors", lambda: [18])
+    monkeypatch.setattr(postgres_packages, "list_packaged_majors", lambda: [18])
     plan = make_matrix_plan("longtx", versions="postgres:17..18", variant=None, rounds=1, seed=None, overrides=[])
     assert [one.database.packaged for one in plan.chosen.values()] == [False, False]
 

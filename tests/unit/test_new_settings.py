@@ -8,8 +8,8 @@ import pytest
 
 from stallbench.base.section import SettingValue
 from stallbench.engines.database import Database
-from stallbench.servers import postgres_starter
-from stallbench.servers.postgres_starter import PostgresStarter
+from stallbench.engines.postgres import starter as postgres_starter
+from stallbench.engines.postgres.starter import PostgresStarter
 from stallbench.setup.components import PostgresPrograms
 
 NEW = Database(replicas=1, replica_settings={"transaction_timeout": "10s"})

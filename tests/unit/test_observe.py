@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from stallbench.base.number_text import format_bytes
-from stallbench.engines.collectors.horizon import Holder
+from stallbench.engines.postgres.collectors.horizon import Holder
 from stallbench.errors import BadInputError
 from stallbench.observe.address import read_addresses
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Remedy, Section, Severity

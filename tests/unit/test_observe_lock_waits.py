@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from stallbench.engines.innodb.literals import LITERALS
 from stallbench.observe.diagnostic import Remedy, Severity
+from stallbench.observe.innodb.sessions import InnoDBSessionDetails
 from stallbench.observe.lock_waits import LockWait, LockWaits, Session
 from stallbench.observe.wait_tree import WaitTree
 
@@ -58,7 +60,7 @@ def test_each_head_is_judged_by_the_waits_that_it_blocks() -> None:
         LockWait(session=3, waits_s=120.0, lock="a row", holders=(1,)),
         LockWait(session=4, waits_s=5.0, lock="a row", holders=(2,)),
     ]
-    tree = WaitTree(waits=LockWaits(waits), sessions={}, name_without_session=str)
+    tree = WaitTree(waits=LockWaits(waits), sessions={}, literals=LITERALS, name_without_session=str)
     first, second = tree.judge_heads("blocking", lambda head: [Remedy(statement=f"KILL {head};")], lambda session: Remedy())
     assert (first.severity, second.severity) == (Severity.CRITICAL, Severity.WARNING)
     assert first.sentence == "Session 1 blocks 1 session, the longest for 2 min."
@@ -67,7 +69,15 @@ def test_each_head_is_judged_by_the_waits_that_it_blocks() -> None:
 
 
 def test_of_more_sessions_than_were_read_the_count_is_a_lower_bound() -> None:
-    tree = WaitTree(waits=LockWaits([wait(2, holders=(1,))], is_complete=False), sessions={}, name_without_session=str)
+    tree = WaitTree(
+        waits=LockWaits([wait(2, holders=(1,))], is_complete=False), sessions={}, literals=LITERALS, name_without_session=str
+    )
     (finding,) = tree.judge_heads("blocking", lambda head: [Remedy()], lambda session: Remedy())
     assert "blocks at least 1 session, " in finding.sentence
     assert tree.count().startswith("At least 1 session waits for a lock")
+
+
+def test_no_string_of_a_waiting_statement_is_shown_however_the_engine_writes_it() -> None:
+    details = InnoDBSessionDetails(2, "app", "", "", "query", 1.0, 'UPDATE jobs SET mail = "alice@example.com"', True, 0, False)
+    tree = WaitTree(waits=LockWaits([wait(2, holders=(1,))]), sessions={2: details}, literals=LITERALS, name_without_session=str)
+    assert [row[-1] for row in tree.list_rows()] == ["", "UPDATE jobs SET mail = ?"]

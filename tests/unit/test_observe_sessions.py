@@ -10,8 +10,9 @@ import pytest
 from psycopg.pq import TransactionStatus
 from pydantic import SecretStr
 
-from stallbench.engines.collectors.innodb_views import OpenTransaction
-from stallbench.engines.postgres import DRIVER
+from stallbench.engines.innodb.views import OpenTransaction
+from stallbench.engines.postgres.driver import DRIVER
+from stallbench.engines.postgres.literals import LITERALS
 from stallbench.observe import server_time
 from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading, Section
 from stallbench.observe.innodb import horizon
@@ -135,6 +136,6 @@ def test_replicas_that_are_lost_in_one_look_are_left_out(end: Exception | None) 
 def test_the_name_of_a_user_keeps_its_capital_letters() -> None:
     reader = OpenTransaction(thread_id=7, user="AppUser", state="sleep", age_s=400.0, view_age_xids=9)
     details = InnoDBSessionDetails(7, "AppUser", "Web1", "App", "sleep", 400.0, "", True, 0, False)
-    tree = WaitTree(waits=LockWaits(), sessions={}, name_without_session=str)
+    tree = WaitTree(waits=LockWaits(), sessions={}, literals=LITERALS, name_without_session=str)
     finding = horizon._judge(reader, {7: details}, 10, None, tree)
     assert finding.sentence.startswith("Session 7 (user AppUser, from Web1, database App) has had a read view")

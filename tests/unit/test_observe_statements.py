@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stallbench.engines.collectors.statements import StatementCounts
+from stallbench.engines.collectors.statement_counts import StatementCounts
 from stallbench.observe.diagnostic import NotVisible, ObserverState, Reading
 from stallbench.observe.postgres.statements import StatementsDiagnostic
 

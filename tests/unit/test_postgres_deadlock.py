@@ -13,7 +13,7 @@ import pytest
 from stallbench.engines.deadlocks.deadlock import Deadlock, shape_of
 from stallbench.engines.deadlocks.diagram import draw_deadlock
 from stallbench.engines.deadlocks.groups import group_deadlocks
-from stallbench.engines.deadlocks.postgres import DeadlockLog, find_unnamed_relations, name_parts
+from stallbench.engines.postgres.deadlock_log import DeadlockLog, find_unnamed_relations, name_parts
 
 LOG = (Path(__file__).parent / "postgres_log" / "postgres_15.txt").read_text().splitlines()
 LONG, OF_SEVERAL_LINES, DELETE, ADVISORY, TABLE, THREE, _, UNIQUE_KEY = range(8)

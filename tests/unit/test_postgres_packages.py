@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines.database import Database
-from stallbench.servers.postgres_starter import PostgresStarter
+from stallbench.engines.postgres.starter import PostgresStarter
 from stallbench.setup import npm, postgres_packages, steps
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.postgres_packages import list_majors, require_version

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from stallbench.engines.deadlocks.postgres import DeadlockLog
+from stallbench.engines.postgres.deadlock_log import DeadlockLog
 from stallbench.records.samples import Sample, SampleLog
 from stallbench.report import make_report
 from stallbench.verdicts import judge

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.collectors.server_log import ServerLog
+from stallbench.engines.postgres.server_log import ServerLog
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_start_within_a_line_that_is_being_written_leaves_that_line_out(log: P
 
 
 def test_a_large_log_is_not_read_into_memory_at_once(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stallbench.engines.collectors.server_log._CHUNK_BYTES", 4)
+    monkeypatch.setattr("stallbench.engines.postgres.server_log._CHUNK_BYTES", 4)
     reader = ServerLog(log)
     lines = iter(reader.read_lines())
     assert next(lines) == "first"

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from stallbench.engines.database import Database
-from stallbench.servers import mysql_starter
+from stallbench.engines.innodb import starter as innodb_starter
+from stallbench.engines.mysql.starter import MySQLStarter
 from stallbench.setup import packages, server_programs, steps
 from stallbench.setup.components import MissingComponentError
 from stallbench.setup.packages import InstallError
@@ -135,10 +136,10 @@ def test_a_program_that_does_what_it_is_called_is_called_by_its_name(machine: Fa
 
 def test_a_version_of_mysql_that_is_not_there_is_not_sought_in_containers(monkeypatch: pytest.MonkeyPatch) -> None:
     found = ServerProgram(path=Path("/nowhere"), version="8.0.15")
-    monkeypatch.setattr(mysql_starter, "require_server", lambda engine: found)
-    monkeypatch.setattr(mysql_starter, "find_servers", lambda engine: [found])
-    monkeypatch.setattr(mysql_starter, "find_server", lambda engine, version: None)
-    assert mysql_starter.MySQLStarter.find_obstacle(Database(engine="mysql", version="9")) == (
+    monkeypatch.setattr(innodb_starter, "require_server", lambda engine: found)
+    monkeypatch.setattr(innodb_starter, "find_servers", lambda engine: [found])
+    monkeypatch.setattr(innodb_starter, "find_server", lambda engine, version: None)
+    assert MySQLStarter.find_obstacle(Database(engine="mysql", version="9")) == (
         "MySQL 9 is not available here; available: 8.0.15; add the folder of another version to STALLBENCH_MYSQL_BIN; "
         "docs/versions.md says how to use others"
     )

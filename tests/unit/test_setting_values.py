@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.servers.external.setting_values import normalize_innodb, normalize_postgres
+from stallbench.engines.innodb.setting_values import normalize_setting as normalize_innodb
+from stallbench.engines.postgres.setting_values import normalize_setting as normalize_postgres
 
 
 @pytest.mark.parametrize(

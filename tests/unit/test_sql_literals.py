@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from stallbench.sql_literals import hide_literals
+from stallbench.engines.innodb.literals import LITERALS as INNODB_LITERALS
+from stallbench.engines.postgres.literals import LITERALS as POSTGRES_LITERALS
+from stallbench.sql_literals import LiteralSyntax, hide_literals
 
 POSTGRES = [
     "SELECT 'SECRET'",
@@ -26,7 +28,7 @@ POSTGRES = [
     r"SELECT E'SECRET\\"[:-1],
     "INSERT INTO t VALUES (5353, -5353.5353, 5353e5, 0x5353, .5353)",
 ]
-MYSQL = [
+INNODB = [
     'SELECT "SECRET"',
     r"SELECT 'a\', SECRET'",
     r'SELECT "a\", SECRET"',
@@ -39,10 +41,10 @@ MYSQL = [
 
 
 @pytest.mark.parametrize(
-    ("engine", "statement"), [*(("postgres", each) for each in POSTGRES), *(("mysql", each) for each in MYSQL)]
+    ("syntax", "statement"), [*((POSTGRES_LITERALS, each) for each in POSTGRES), *((INNODB_LITERALS, each) for each in INNODB)]
 )
-def test_no_value_is_left(engine: str, statement: str) -> None:
-    hidden = hide_literals(statement, engine)
+def test_no_value_is_left(syntax: LiteralSyntax, statement: str) -> None:
+    hidden = hide_literals(statement, syntax)
     assert "SECRET" not in hidden
     assert "5ECRE7" not in hidden
     assert "5353" not in hidden
@@ -50,16 +52,16 @@ def test_no_value_is_left(engine: str, statement: str) -> None:
 
 def test_what_follows_a_string_that_does_not_depend_on_the_meaning_of_a_backslash_stays() -> None:
     assert (
-        hide_literals(r"SELECT n FROM t WHERE a LIKE 'x\_%' AND b = 'C:\\' AND c = $1")
+        hide_literals(r"SELECT n FROM t WHERE a LIKE 'x\_%' AND b = 'C:\\' AND c = $1", POSTGRES_LITERALS)
         == "SELECT n FROM t WHERE a LIKE ? AND b = ? AND c = $1"
     )
-    assert hide_literals(r"""SELECT n FROM t WHERE a = 'C:\\' AND b = "it""s\\" AND c = 'x\n' LIMIT n""", "mysql") == (
+    assert hide_literals(r"""SELECT n FROM t WHERE a = 'C:\\' AND b = "it""s\\" AND c = 'x\n' LIMIT n""", INNODB_LITERALS) == (
         "SELECT n FROM t WHERE a = ? AND b = ? AND c = ? LIMIT n"
     )
 
 
 def test_names_and_parameters_stay() -> None:
-    assert hide_literals('SELECT t1.a2, "Card 5" FROM s3.t1 WHERE id = $1 AND n = 7') == (
+    assert hide_literals('SELECT t1.a2, "Card 5" FROM s3.t1 WHERE id = $1 AND n = 7', POSTGRES_LITERALS) == (
         'SELECT t1.a2, "Card 5" FROM s3.t1 WHERE id = $1 AND n = ?'
     )
-    assert hide_literals("SELECT `a 5` FROM t1 WHERE id = 5", "mariadb") == "SELECT `a 5` FROM t1 WHERE id = ?"
+    assert hide_literals("SELECT `a 5` FROM t1 WHERE id = 5", INNODB_LITERALS) == "SELECT `a 5` FROM t1 WHERE id = ?"

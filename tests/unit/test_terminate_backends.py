@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
+from stallbench.engines.postgres.sessions import PostgresSessions
+from stallbench.engines.sessions import ClientSession
 from stallbench.injection.faults import terminate_backends
 from stallbench.injection.faults.terminate_backends import TerminateBackends, TerminateBackendsOptions
 
@@ -36,13 +37,17 @@ def ended(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The connections that a made-up server has ended, each of which takes it longer than the interval."""
     ended: list[int] = []
 
-    def query(_: TerminateBackends, statement: str) -> list[tuple[Any, ...]]:
-        if "pg_terminate_backend" in statement:
+    class MadeUpSessions(PostgresSessions):
+        def find_clients(self, connection: object) -> list[ClientSession]:
+            return [ClientSession(7, "worker-1")]
+
+        def end_and_wait(self, connection: object, session: int, within_s: float) -> bool:
             clock.now_s += A_TERMINATION_S
             ended.append(len(ended))
-        return [(7, "worker-1")] if "application_name" in statement else []
+            return True
 
-    monkeypatch.setattr(TerminateBackends, "_query", query)
+    monkeypatch.setattr(TerminateBackends, "_sessions", MadeUpSessions(), raising=False)
+    monkeypatch.setattr(TerminateBackends, "_connection", None, raising=False)
     return ended
 
 
@@ -50,7 +55,7 @@ def test_each_call_ends_only_the_connections_that_were_due_when_it_began(clock: 
     fault = object.__new__(TerminateBackends)
     fault.options = TerminateBackendsOptions(every=f"{EVERY_S}s", of="workers")  # type: ignore[arg-type] # as in a scenario
     fault.on, fault.random = "primary", random.Random(1)
-    fault._is_postgres, fault._terminated, fault._next_s = True, {}, clock.now_s
+    fault._terminated, fault._next_s = {}, clock.now_s
     counts = []
     for _ in range(3):
         fault.tick()

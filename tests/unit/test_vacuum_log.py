@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stallbench.engines.collectors.vacuum import AutovacuumLog
+from stallbench.engines.postgres.collectors.vacuum import AutovacuumLog
 
 VACUUM = """2026-01-01 [1] LOG:  automatic vacuum of table "{table}": index scans: 0
 \tpages: 0 removed, 447 remain, 447 scanned (100.00% of total)

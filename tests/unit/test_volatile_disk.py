@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from stallbench.engines import volatile_disk
 from stallbench.engines.database import Database
 from stallbench.errors import NotCarriedOutError
 from stallbench.processes.supervisor import Supervisor
-from stallbench.servers import volatile_disk
 from stallbench.servers.cluster import start_cluster
 from stallbench.setup import volatile_disk_program
 from stallbench.setup.packages import InstallError

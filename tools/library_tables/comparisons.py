@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.engines.traits import Engine
+from stallbench.engines import EngineName
 from stallbench.libraries import Library, find_libraries
 from stallbench.report.markdown import format_code
 from stallbench.scenario.overlay import parse_changes
@@ -37,7 +37,7 @@ class LibraryTable:
     columns: tuple[Column, ...]
     load: Literal["own", "common", "any"]
     """Whether each library has a share of its own capacity, or all have the same load; ``any``: the scenario's load is no share."""
-    engine: Engine = "postgres"
+    engine: EngineName = "postgres"
     """Of the scenario."""
     find_lack: Callable[[Library], str] = lambda _: ""
     """Returns why a library cannot run the scenario on any engine; empty if it can."""

@@ -18,7 +18,7 @@ class Collector(ABC):
     name: ClassVar[str]
     """Also the name of its file in ``samples/``, and part of its sessions' application name."""
     engines: ClassVar[frozenset[str] | None] = None
-    """Engines that it can sample; all if None."""
+    """Of a collector in an installed package: the engines that it can sample; all if None. One in an engine's folder samples that engine."""
     is_of_servers: ClassVar[bool] = True
     """Whether it reads servers only: neither the queue under test nor the host. Such a collector can also observe a server of others."""
     shortest_interval_s: ClassVar[float] = 0.0
@@ -38,10 +38,6 @@ class Collector(ABC):
     def close(self) -> None:
         """Close its connections."""
         self.connections.close()
-
-
-POSTGRES = frozenset({"postgres"})
-INNODB = frozenset({"mariadb", "mysql"})
 
 
 class ServerCollector(Collector):

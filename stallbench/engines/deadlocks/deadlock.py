@@ -15,10 +15,8 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from stallbench.sql_literals import hide_literals
-
-Server = Literal["mariadb", "mysql", "postgres", ""]
-"""The server that wrote the listing, as the listing says; empty if it does not say."""
+from stallbench.engines.deadlocks.style import style_of
+from stallbench.sql_literals import LiteralSyntax, hide_literals
 
 LockKind = Literal[
     "rec but not gap",
@@ -47,17 +45,9 @@ _WITHOUT_TABLE: Mapping[LockKind, str] = {
     "advisory": "an advisory lock",
 }
 
-_STRING = re.compile(r"'(?:[^'\\]|\\.|'')*'" + r'|"(?:[^"\\]|\\.|"")*"')
 _NUMBER = re.compile(r"(?<![\w`.])-?\d+(?:\.\d+)?\b")
 _LIST = re.compile(r"\(\s*\?(?:\s*,\s*\?)+\s*(?:\)|$)")
 _LISTS = re.compile(r"\(\?, \.\.\.\)(?:\s*,\s*\(\?, \.\.\.\))+")
-_POSTGRES_PART = re.compile(
-    r"(?P<comment>--[^\n]*|/\*.*?(?:\*/|$))"
-    r"|(?P<constant>\$\d+|\b[eE]'(?:[^'\\]|\\.|'')*(?:'|$)|'(?:[^']|'')*(?:'|$)|(?P<tag>\$\w*\$).*?(?:(?P=tag)|$))"
-    r'|"(?P<name>(?:[^"]|"")*)"',
-    re.DOTALL,
-)
-"""What must not be read as anything else: a quotation mark in a comment begins no string. A statement that is cut off may end within a string."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +143,8 @@ class Deadlock:
 
     when: str
     """As the server wrote it, in its own time zone: ``2026-11-21 02:03:14``; PostgreSQL writes milliseconds, too."""
-    server: Server
+    server: str
+    """The engine of the server that wrote the listing, as the listing says; empty if it does not say."""
     transactions: tuple[Transaction, ...]
     other_locks: tuple[Lock, ...] = ()
     """Blocking locks whose transactions are not listed."""
@@ -187,7 +178,7 @@ class Deadlock:
             holder, held = next(((other, held) for other in others for held in other.holds if held.overlaps(lock)), (None, None))
             if holder is None and unlisted:
                 held = unlisted[0]
-            elif holder is None and others and self.server in {"mariadb", "postgres"}:
+            elif holder is None and others and style_of(self.server).lists_in_order:
                 holder = others[0]
             yield Wait(waiter=waiter, lock=lock, holder=holder, held=held, unlisted=len(unlisted))
 
@@ -200,19 +191,18 @@ class Deadlock:
         transactions = [((one.waits_for,) if one.waits_for else ()) + one.holds for one in self.transactions]
         return "." not in database and all(map(is_there, transactions)) and (not self.other_locks or is_there(self.other_locks))
 
-    def without_values(self) -> Deadlock:
+    def without_values(self, syntax: LiteralSyntax) -> Deadlock:
         """Return it without the values of statements and keys, and without the server's text, which has them, too."""
 
         def hide(lock: Lock) -> Lock:
             return replace(lock, keys=("?",) * len(lock.keys))
 
-        engine = "postgres" if self.server == "postgres" else "mysql"
         return replace(
             self,
             transactions=tuple(
                 replace(
                     one,
-                    sql=hide_literals(one.sql, engine),
+                    sql=hide_literals(one.sql, syntax),
                     waits_for=hide(one.waits_for) if one.waits_for else None,
                     holds=tuple(map(hide, one.holds)),
                 )
@@ -251,11 +241,8 @@ class Deadlock:
 _ADAPTER: TypeAdapter[Deadlock] = TypeAdapter(Deadlock)
 
 
-def shape_of(sql: str, server: Server = "") -> str:
+def shape_of(sql: str, server: str = "") -> str:
     """Return a statement with its constants as ``?`` and without quotes around names, so that statements can be compared."""
-    if server == "postgres":
-        constants = _POSTGRES_PART.sub(lambda part: " " if part["comment"] else "?" if part["constant"] else part["name"], sql)
-    else:
-        constants = _STRING.sub("?", sql).replace("`", "")
+    constants = style_of(server).hide_strings(sql)
     lists = _LIST.sub("(?, ...)", _NUMBER.sub("?", constants))
     return " ".join(_LISTS.sub("(?, ...), ...", lists).split())

@@ -14,6 +14,7 @@ from html import escape
 from stallbench.engines.deadlocks.cycle import WaitChain, find_chains
 from stallbench.engines.deadlocks.deadlock import Deadlock, Lock, LockKind, Transaction, Wait
 from stallbench.engines.deadlocks.diagram_text import CODE, MUTED, NAME, PLACE, PLAIN, SPACE, Font, wrap
+from stallbench.engines.deadlocks.style import style_of
 
 NOT_LISTED = "holder not listed by the server"
 
@@ -68,7 +69,8 @@ _STYLE = """
 
 def draw_deadlock(deadlock: Deadlock, names: Mapping[int, str] | None = None) -> str:
     """Return an inline SVG of ``deadlock``; ``names`` has the name of a connection by its thread id: ``worker-3``."""
-    words = _Words(names or {}, *_POSTGRES_WORDS) if deadlock.server == "postgres" else _Words(names or {})
+    style = style_of(deadlock.server)
+    words = _Words(names or {}, style.session, style.held)
     body: list[str] = []
     top = float(_MARGIN_PX)
     for place, chain in enumerate(find_chains(deadlock)):
@@ -95,17 +97,13 @@ class _Words:
     """What sessions and the arrow from a lock to its holder are called."""
 
     names: Mapping[int, str]
-    session: str = "connection"
-    held: str = "held by"
+    session: str
+    held: str
 
     def name(self, transaction: Transaction) -> str:
         if transaction.thread_id is None:
             return f"unknown {self.session}"
         return self.names.get(transaction.thread_id, f"{self.session} {transaction.thread_id}")
-
-
-_POSTGRES_WORDS = ("process", "blocked by")
-"""PostgreSQL also lists who waits for the same lock and is before the waiter, as blocking it."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import time
 from pydantic import Field
 
 from stallbench.base.duration import Duration
+from stallbench.engines import SESSION_ENGINES
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.fault import Fault, FaultOptions
@@ -63,7 +64,7 @@ class AlterTable(Fault[AlterTableOptions]):
     )
     explains_errors = frozenset({ErrorKind.LOCK_TIMEOUT, ErrorKind.DEADLOCK, ErrorKind.SCHEMA_CHANGED})
     targets = ("primary",)
-    engines = frozenset({"postgres", "mariadb", "mysql"})
+    engines = SESSION_ENGINES
     options_type = AlterTableOptions
 
     _reader: SideSession | None = None

@@ -11,7 +11,7 @@ import time
 from psycopg import sql
 from pydantic import Field
 
-from stallbench.engines.postgres import Connection, connect
+from stallbench.engines.postgres.driver import Connection, connect
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.fault import Fault, FaultOptions
 from stallbench.records.injections import Evidence

@@ -7,12 +7,12 @@ import time
 from pydantic import Field
 
 from stallbench.base.duration import Duration
+from stallbench.engines import ENGINES
 from stallbench.engines.error_kinds import ErrorKind
+from stallbench.engines.starter import answers
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.fault import Fault, FaultOptions
 from stallbench.records.injections import Evidence
-from stallbench.servers.promotion import find_bytes_behind, promote
-from stallbench.servers.starter import answers
 
 
 class PromoteOptions(FaultOptions):
@@ -45,7 +45,7 @@ class Promote(Fault[PromoteOptions]):
     on_external = "never"
     ends_server = True
     may_end_claims = True
-    engines = frozenset({"postgres", "mariadb", "mysql"})
+    engines = frozenset(name for name, engine in ENGINES.items() if engine.has_replicas)
     options_type = PromoteOptions
 
     _is_promoted = False
@@ -56,7 +56,8 @@ class Promote(Fault[PromoteOptions]):
         self._old_primary, replica = cluster.server("primary"), cluster.server(self.on)
         if replica is self._old_primary:
             raise NotCarriedOutError(f"{self.on} is the primary already")
-        behind_bytes = find_bytes_behind(self._old_primary.direct, replica.direct, self.on)
+        replication = ENGINES[replica.direct.engine].replication()
+        behind_bytes = replication.find_bytes_behind(self._old_primary.direct, replica.direct, self.on)
         self._old_primary.control.kill()
         cluster.toxiproxy.set_enabled(f"replication-{self.on}", enabled=False)
         self._killed_s = time.monotonic()
@@ -69,7 +70,8 @@ class Promote(Fault[PromoteOptions]):
         if self._is_promoted or time.monotonic() < self._killed_s + self.options.detect_after_s:
             return
         began_s = time.monotonic()
-        self._evidence = promote(self.context.cluster.server(self.on).direct)
+        replica = self.context.cluster.server(self.on).direct
+        self._evidence = ENGINES[replica.engine].replication().promote(replica)
         self.context.cluster.set_primary(self.on)
         self._evidence |= {
             "promoted": self.on,

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from stallbench.engines import ENGINES, Engine
+from stallbench.engines import ENGINES, EngineName
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.faults.combination import Combination
@@ -70,7 +70,7 @@ class Fault(ABC, Generic[OptionsT]):
     """Where it has been reported."""
     targets: ClassVar[tuple[FaultTarget, ...]]
     """What it can act on."""
-    engines: ClassVar[frozenset[Engine]] = frozenset(ENGINES)
+    engines: ClassVar[frozenset[EngineName]] = frozenset(ENGINES)
     on_external: ClassVar[Literal["always", "if allowed", "never"]] = "always"
     """Whether it may act on servers that the bench did not start. ``if allowed``: it affects the other users of the server."""
     ends_server: ClassVar[bool] = False

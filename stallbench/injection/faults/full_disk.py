@@ -8,14 +8,15 @@ from pathlib import Path
 from pydantic import Field
 
 from stallbench.base.duration import Duration
+from stallbench.engines import engines_with
 from stallbench.engines.error_kinds import ErrorKind
+from stallbench.engines.postgres.server import PostgresServer
+from stallbench.engines.postgres.small_disk import SmallDisk
+from stallbench.engines.starter import answers
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.fault import Fault, FaultOptions
 from stallbench.injection.faults.outage import RETURN_S
 from stallbench.records.injections import Evidence
-from stallbench.servers.postgres import PostgresServer
-from stallbench.servers.small_disk import SmallDisk
-from stallbench.servers.starter import answers
 from stallbench.waiting import wait_until
 
 _POLL_S = 0.05
@@ -57,7 +58,7 @@ class FullDisk(Fault[FullDiskOptions]):
     )
     explains_errors = frozenset({ErrorKind.DISK_FULL, ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     targets = ("primary",)
-    engines = frozenset({"postgres"})
+    engines = engines_with("small_disk")
     on_external = "never"
     ends_server = True
     may_end_claims = True

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, SecretStr
 
-from stallbench.engines import driver_of
-from stallbench.engines.error_kinds import TOO_MANY_CONNECTIONS_CODES, ErrorKind
+from stallbench.engines import ENGINES, SESSION_ENGINES, driver_of
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.fault import Fault, FaultOptions, FaultPlace
 from stallbench.records.injections import Evidence
 from stallbench.waiting import wait_until
 
 _MOST = 5000
-_OF_INNODB = ("SELECT @@max_connections", "SHOW GLOBAL STATUS LIKE 'Threads_connected'")
-_LIMIT_AND_USED = {
-    "postgres": (
-        "SELECT pg_catalog.current_setting('max_connections')",
-        "SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend'",
-    ),
-    "mariadb": _OF_INNODB,
-    "mysql": _OF_INNODB,
-}
-"""How many connections a server allows, and how many are open."""
 _ROLE = "others"
-_NO_PASSWORD = SecretStr("")
 _ENOUGH = "enough"
 _FILL_WITHIN_S = 30.0
 """A server that ends connections faster than they are opened is never full."""
@@ -36,19 +24,6 @@ _FREE_WITHIN_S = 20.0
 _POLL_S = 0.02
 _LOOKS, _LOOK_EVERY_S = 8, 0.03
 """How often the open connections are counted. The smallest number is used, so that short-lived connections are not included."""
-
-_CREATE = {
-    "postgres": "CREATE ROLE {name} LOGIN PASSWORD '{secret}' CONNECTION LIMIT {limit}",
-    "mariadb": "CREATE USER '{name}'@'{host}' IDENTIFIED BY '{secret}' WITH MAX_USER_CONNECTIONS {limit}",
-}
-_ALLOW = {
-    "postgres": "GRANT CONNECT ON DATABASE {database} TO {name}",
-    "mariadb": "GRANT SELECT ON {database}.* TO '{name}'@'{host}'",
-}
-_DROP = {
-    "postgres": "REVOKE CONNECT ON DATABASE {database} FROM {name}; DROP ROLE {name}",
-    "mariadb": "DROP USER '{name}'@'{host}'",
-}
 
 
 class IdleConnectionsOptions(FaultOptions):
@@ -93,7 +68,7 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
     explains_errors = frozenset({ErrorKind.CANNOT_CONNECT})
     targets = ("server",)
     on_external = "if allowed"
-    engines = frozenset({"postgres", "mariadb", "mysql"})
+    engines = SESSION_ENGINES
     options_type = IdleConnectionsOptions
 
     @classmethod
@@ -117,10 +92,11 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
         """Open the connections. If no number is given, the server's refusal is the evidence."""
         self._endpoint = self.context.cluster.server(self.on).direct
         self._driver = driver_of(self._endpoint.engine)
+        self._sessions = ENGINES[self._endpoint.engine].sessions()
         self._connections: list[Any] = []
         self._own = self._endpoint
         if self.options.limit is not None:
-            self._create_role()
+            self._create_role(self.options.limit)
         self._wanted = self._count_wanted()
         refusal = self._open_more()
         if self._wanted is None and refusal is None:
@@ -153,33 +129,20 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
         connection = self._connect_when_free()
         try:
             if self._own is not self._endpoint:
-                self._run(connection, _DROP)
+                self._sessions.drop_limited_user(connection, self._endpoint, _ROLE)
         finally:
             self._driver.close(connection)
         return {"ended": len(self._connections) - still_open}
 
-    def _create_role(self) -> None:
+    def _create_role(self, limit: int) -> None:
         own = self._endpoint.model_copy(update={"user": _ROLE, "password": SecretStr(secrets.token_urlsafe(18))})
         connection = self._driver.connect(self._endpoint, self.name)
         try:
-            self._run(connection, _CREATE, own.password)
+            self._sessions.create_limited_user(connection, self._endpoint, _ROLE, own.password, limit)
             self._own = own  # from here on, `undo` drops the role, which is the fault's
-            self._run(connection, _ALLOW)
+            self._sessions.admit_user(connection, self._endpoint, _ROLE)
         finally:
             self._driver.close(connection)
-
-    def _run(self, connection: Any, statements: Mapping[str, str], password: SecretStr = _NO_PASSWORD) -> None:
-        family = "postgres" if self._endpoint.engine == "postgres" else "mariadb"
-        text = statements[family].format(
-            name=_ROLE,
-            secret=password.get_secret_value(),
-            limit=self.options.limit,
-            database=self._endpoint.database,
-            host=self._endpoint.host,
-        )
-        with connection.cursor() as cursor:
-            for statement in text.split("; "):
-                cursor.execute(statement)
 
     def _count_wanted(self) -> int | None:
         """Return how many connections to open; none: as many as the server allows."""
@@ -187,20 +150,13 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
             return self.options.count
         connection = self._driver.connect(self._endpoint, self.name)
         try:
-            limit_statement, used_statement = _LIMIT_AND_USED[self._endpoint.engine]
-            limit = self._read_number(connection, limit_statement)
-            used = limit
+            limit = used = self._sessions.read_limit(connection)
             for _ in range(_LOOKS):
-                used = min(used, self._read_number(connection, used_statement))
+                used = min(used, self._sessions.count(connection))
                 time.sleep(_LOOK_EVERY_S)
         finally:
             self._driver.close(connection)
         return max(0, limit - (used - 1) - self.options.leave_free)  # this connection will be free again
-
-    def _read_number(self, connection: Any, statement: str) -> int:
-        with connection.cursor() as cursor:
-            cursor.execute(statement)
-            return int(cursor.fetchone()[-1])
 
     def _open_more(self) -> str | None:
         """Open connections up to the intended number, or until the server refuses one; return its message, or none if it did not refuse."""
@@ -249,4 +205,4 @@ class IdleConnections(Fault[IdleConnectionsOptions]):
         return None
 
     def _is_full(self, error: Exception) -> bool:
-        return self._driver.code(error) in TOO_MANY_CONNECTIONS_CODES
+        return self._driver.code(error) in ENGINES[self._endpoint.engine].too_many_connections

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from stallbench.engines.error_kinds import DEADLOCK_CODES
+from stallbench.engines.error_codes import codes_of
+from stallbench.engines.error_kinds import ErrorKind
 from stallbench.injection.context import InjectionContext
 from stallbench.injection.faults.fault import FaultPlace
 from stallbench.libraries.definition import VERSION
@@ -115,6 +116,6 @@ class LibraryMigration:
             queue = find_queue(self._context.queue.kind)
             record_declared(self._context.cluster.server(self._on), queue.tables, queue.creates)
             return
-        self._deadlocks += failure.code in DEADLOCK_CODES
+        self._deadlocks += failure.code in codes_of(ErrorKind.DEADLOCK)
         self._failures.append(f"{failure.code} {failure.message}".lstrip())
         self._next_s = time.monotonic() + self._retry_after_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from psycopg import sql
 
-from stallbench.engines.postgres import Connection, connect, quote_table
+from stallbench.engines.postgres.driver import Connection, connect, quote_table
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.fault import Fault, FaultOptions
 from stallbench.records.injections import Evidence

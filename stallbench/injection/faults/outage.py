@@ -12,13 +12,13 @@ from pydantic import Field
 from stallbench.base.duration import Duration
 from stallbench.engines import SERVER_ENGINES
 from stallbench.engines.error_kinds import ErrorKind
+from stallbench.engines.starter import answers
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.combination import Combination
 from stallbench.injection.faults.fault import Fault, FaultOptions, FaultTarget
 from stallbench.processes.process import Process
 from stallbench.records.injections import Evidence
 from stallbench.servers.cluster import Server
-from stallbench.servers.starter import answers
 from stallbench.waiting import wait_until
 
 _END_S = 60.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from stallbench.engines import engines_with
 from stallbench.engines.database import PoolerMode
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.injection.faults.fault import Fault, FaultOptions
@@ -33,7 +34,7 @@ class Pooler(Fault[PoolerOptions]):
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT, ErrorKind.SESSION_STATE_LOST})
     targets = ("server",)
     on_external = "never"
-    engines = frozenset({"postgres"})
+    engines = engines_with("pooler")
     passes_pooler = True
     options_type = PoolerOptions
 

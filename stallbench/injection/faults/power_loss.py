@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from stallbench.engines import engines_with
+from stallbench.engines.starter import ServerProcess
+from stallbench.engines.volatile_disk import VolatileDisk
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.outage import Outage
 from stallbench.processes.process import Process
 from stallbench.processes.reaper import remove_shared_memory
 from stallbench.records.injections import Evidence
 from stallbench.servers.cluster import Server
-from stallbench.servers.mysql import MySQLServer
-from stallbench.servers.postgres import PostgresServer
-from stallbench.servers.single_server import SingleServer
-from stallbench.servers.volatile_disk import VolatileDisk
 
 _PID_FILE = "postmaster.pid"
 
@@ -27,7 +26,7 @@ class PowerLoss(Outage):
     )
     source = "power failures, kernel panics, virtual machines that are reset; Jepsen's LazyFS"
     targets = ("primary",)
-    engines = frozenset({"postgres", "mariadb", "mysql", "redis"})
+    engines = engines_with("volatile_cache")
     needs_of_database = ("volatile_cache", "true")
 
     _dropped: Evidence | None = None
@@ -46,7 +45,7 @@ class PowerLoss(Outage):
 
     def _require_disk(self, server: Server) -> VolatileDisk:
         control = server.control
-        disk = control.disk if isinstance(control, (PostgresServer, MySQLServer, SingleServer)) else None
+        disk = control.disk if isinstance(control, ServerProcess) else None
         if not isinstance(disk, VolatileDisk):
             raise NotCarriedOutError(
                 f"{self.on} is not on a file system that can drop unsynced data; set database.volatile_cache = true"

@@ -6,29 +6,14 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from typing import Any, Literal
 
-from stallbench.engines import driver_of
-from stallbench.engines.error_kinds import DEADLOCK_CODES, LOCK_TIMEOUT_CODES
+from stallbench.engines import ENGINES, driver_of
+from stallbench.engines.error_kinds import ErrorKind
+from stallbench.engines.sessions import query
 from stallbench.errors import NotCarriedOutError
 from stallbench.records.endpoint import Endpoint
 
 _END_S = 20.0
 """How long a statement may still run after its session was ended."""
-_OF_POSTGRES = {
-    "pid": "SELECT pg_catalog.pg_backend_pid()",
-    "end": "SELECT pg_catalog.pg_terminate_backend({pid})",
-    "is_there": "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = {pid}",
-    "waiting": "SELECT pid FROM pg_catalog.pg_stat_activity WHERE {pid} = ANY (pg_catalog.pg_blocking_pids(pid)) UNION ALL "
-    "SELECT {pid} WHERE pg_catalog.cardinality(pg_catalog.pg_blocking_pids({pid})) > 0",
-    "timeout": "SET lock_timeout = '{ms}ms'",
-}
-_OF_MYSQL = {
-    "pid": "SELECT connection_id()",
-    "end": "KILL {pid}",
-    "is_there": "SELECT 1 FROM information_schema.processlist WHERE id = {pid}",
-    # Only some builds report which session blocks which. Sessions rarely wait for a metadata lock in other cases.
-    "waiting": "SELECT id FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock'",
-    "timeout": "SET lock_wait_timeout = {s}",
-}
 
 
 class SideSession:
@@ -39,22 +24,23 @@ class SideSession:
         self._endpoint = endpoint
         self._name = name
         self._driver = driver_of(endpoint.engine)
-        self._words = _OF_POSTGRES if endpoint.engine == "postgres" else _OF_MYSQL
+        engine = ENGINES[endpoint.engine]
+        self._sessions = engine.sessions()
+        self._lock_waits_ended = engine.lock_waits_ended
+        self._deadlocks = frozenset(engine.error_codes[ErrorKind.DEADLOCK])
         self._connection = self._driver.connect(endpoint, name)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._running: Future[list[Any]] | None = None
-        self.pid = int(self.run(self._words["pid"])[0][0])
+        self.pid = self._sessions.find_id(self._connection)
         """The server's identifier of the session."""
 
     def run(self, statement: str) -> list[Any]:
         """Run a statement and return its rows."""
-        with self._connection.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall()) if cursor.description else []
+        return query(self._connection, statement)
 
     def set_lock_timeout(self, timeout_s: float) -> None:
-        """Limit how long each later statement waits for a lock; MariaDB and MySQL use whole seconds, at least one."""
-        self.run(self._words["timeout"].format(ms=max(1, round(timeout_s * 1000)), s=max(1, round(timeout_s))))
+        """Limit how long each later statement waits for a lock; some engines count whole seconds."""
+        self._sessions.limit_lock_wait(self._connection, timeout_s)
 
     def begin(self, statement: str) -> None:
         """Run a statement in the background."""
@@ -72,11 +58,11 @@ class SideSession:
 
     def succeeded(self) -> bool:
         """Whether the statement of `begin`, which is over, succeeded; false if it gave up waiting for a lock. Raises any other error."""
-        return not self._ended_with(LOCK_TIMEOUT_CODES)
+        return not self._ended_with(self._lock_waits_ended)
 
     def was_deadlock_victim(self) -> bool:
         """Whether the server ended the statement of `begin`, which is over, to break a deadlock. Raises any other error."""
-        return self._ended_with(DEADLOCK_CODES)
+        return self._ended_with(self._deadlocks)
 
     def find_failure(self) -> Literal["lock timeout", "deadlock"] | None:
         """Return why the statement of `begin`, which is over, failed; none if it succeeded. Raises any other error."""
@@ -85,9 +71,9 @@ class SideSession:
             self._running.result()
         except self._driver.errors as error:
             code = self._driver.code(error)
-            if code in DEADLOCK_CODES:
+            if code in self._deadlocks:
                 return "deadlock"
-            if code in LOCK_TIMEOUT_CODES:
+            if code in self._lock_waits_ended:
                 return "lock timeout"
             raise
         return None
@@ -105,12 +91,12 @@ class SideSession:
 
     def find_waiting(self, watch: SideSession) -> tuple[bool, int]:
         """Return, as read in session ``watch``, whether this session waits for a lock, and how many sessions wait behind it."""
-        waiting = [int(row[0]) for row in watch.run(self._words["waiting"].format(pid=self.pid))]
+        waiting = self._sessions.find_waiting(watch._connection, self.pid)
         return self.pid in waiting, sum(pid != self.pid for pid in waiting)
 
     def is_known(self, watch: SideSession) -> bool:
         """Whether the server still has this session, as read in session ``watch``."""
-        return bool(watch.run(self._words["is_there"].format(pid=self.pid)))
+        return self._sessions.is_there(watch._connection, self.pid)
 
     def end(self) -> None:
         """End the session and the statement that it runs, and wait until the server has ended it."""
@@ -123,10 +109,9 @@ class SideSession:
 
     def _end_on_server(self) -> None:
         assert self._running is not None
-        with closing(self._driver.connect(self._endpoint, f"end-{self._name}")) as connection, connection.cursor() as cursor:
-            cursor.execute(self._words["is_there"].format(pid=self.pid))
-            if cursor.fetchone():
-                cursor.execute(self._words["end"].format(pid=self.pid))
+        with closing(self._driver.connect(self._endpoint, f"end-{self._name}")) as connection:
+            if self._sessions.is_there(connection, self.pid):
+                self._sessions.end(connection, self.pid)
         try:
             with suppress(*self._driver.errors):
                 self._running.result(_END_S)

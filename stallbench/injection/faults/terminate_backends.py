@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from stallbench.base.duration import Duration
-from stallbench.engines import driver_of
+from stallbench.engines import ENGINES, SESSION_ENGINES, driver_of
 from stallbench.engines.error_kinds import ErrorKind
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.combination import Combination
 from stallbench.injection.faults.fault import Fault, FaultOptions
 from stallbench.records.injections import Evidence
-from stallbench.waiting import wait_until
 
 _ENDED_WITHIN_S = 10.0
-_POLL_S = 0.005
-_NO_SUCH_THREAD = "1094"
-
-# In other databases of an external server there may be another bench, or, on MySQL, another application whose users have such names.
-_POSTGRES_FIND = """
-SELECT pid, pg_catalog.substr(application_name, 12) FROM pg_catalog.pg_stat_activity
-WHERE backend_type = 'client backend' AND datname = pg_catalog.current_database() AND application_name ~ '^stallbench:(worker|producer)-'
-"""
-_MYSQL_FIND = "SELECT id, user FROM information_schema.processlist WHERE db = database() AND user REGEXP '^(worker|producer)-'"
 
 
 class TerminateBackendsOptions(FaultOptions):
@@ -48,14 +37,14 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
     explains_errors = frozenset({ErrorKind.CONNECTION_LOST, ErrorKind.CANNOT_CONNECT})
     targets = ("server",)
     combination = Combination(place="clients", needs=frozenset({"server"}))
-    engines = frozenset({"postgres", "mariadb", "mysql"})
+    engines = SESSION_ENGINES
     options_type = TerminateBackendsOptions
 
     def inject(self) -> Evidence:
         """End the first connection."""
         server = self.context.cluster.server(self.on)
         self._driver = driver_of(server.direct.engine)
-        self._is_postgres = server.direct.engine == "postgres"
+        self._sessions = ENGINES[server.direct.engine].sessions()
         self._connection = self._driver.connect(server.direct, self.name)
         self._terminated: dict[str, int] = {}
         self._next_s = time.monotonic()
@@ -82,30 +71,10 @@ class TerminateBackends(Fault[TerminateBackendsOptions]):
     def _terminate_one(self) -> None:
         self._next_s += self.options.every_s
         roles = ("worker", "producer") if self.options.of == "clients" else (self.options.of.removesuffix("s"),)
-        backends = sorted((int(row[0]), str(row[1])) for row in self._query(_POSTGRES_FIND if self._is_postgres else _MYSQL_FIND))
-        candidates = [(pid, client) for pid, client in backends if client.startswith(roles)]
+        candidates = sorted(one for one in self._sessions.find_clients(self._connection) if one.client.startswith(roles))
         if not candidates:
             return
         pid, client = self.random.choice(candidates)
-        if not (self._terminate_on_postgres(pid) if self._is_postgres else self._terminate_on_mysql(pid)):
+        if not self._sessions.end_and_wait(self._connection, pid, _ENDED_WITHIN_S):
             raise NotCarriedOutError(f"the connection {pid} of {client} on {self.on} could not be ended")
         self._terminated[client] = self._terminated.get(client, 0) + 1
-
-    def _terminate_on_postgres(self, pid: int) -> bool:
-        """Whether the backend has ended, now or before."""
-        self._query(f"SELECT pg_catalog.pg_terminate_backend({pid}, {_ENDED_WITHIN_S * 1000:.0f})")
-        return not self._query(f"SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = {pid} AND backend_type = 'client backend'")
-
-    def _terminate_on_mysql(self, pid: int) -> bool:
-        try:
-            self._query(f"KILL {pid}")
-        except self._driver.errors as error:
-            if self._driver.code(error) != _NO_SUCH_THREAD:
-                raise
-        still_there = f"SELECT 1 FROM information_schema.processlist WHERE id = {pid}"
-        return bool(wait_until(lambda: not self._query(still_there), within_s=_ENDED_WITHIN_S, every_s=_POLL_S))
-
-    def _query(self, statement: str) -> Sequence[Sequence[Any]]:
-        with self._connection.cursor() as cursor:
-            cursor.execute(statement)
-            return list(cursor.fetchall()) if cursor.description else []

@@ -10,12 +10,13 @@ import psycopg
 from pydantic import Field
 
 from stallbench.base.duration import Duration
+from stallbench.engines import engines_with
 from stallbench.engines.error_kinds import ErrorKind
-from stallbench.engines.postgres import connect
+from stallbench.engines.postgres.driver import connect
+from stallbench.engines.postgres.transaction_ids import HOLDER
 from stallbench.errors import NotCarriedOutError
 from stallbench.injection.faults.fault import Fault, FaultOptions
 from stallbench.records.injections import Evidence
-from stallbench.servers.transaction_ids import HOLDER
 from stallbench.waiting import wait_until
 
 _ACCEPTED_WITHIN_S = 120.0
@@ -52,7 +53,7 @@ class Wraparound(Fault[WraparoundOptions]):
     source = "PostgreSQL's documentation, Preventing Transaction ID Wraparound Failures; mediacloud/backend pull request 786"
     explains_errors = frozenset({ErrorKind.LIMIT_REACHED})
     targets = ("primary",)
-    engines = frozenset({"postgres"})
+    engines = engines_with("xids_left")
     on_external = "never"
     needs_of_database = ("xids_left", "a number like 10000")
     options_type = WraparoundOptions

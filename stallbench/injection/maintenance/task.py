@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from stallbench.base.duration import Duration
-from stallbench.engines import Engine
+from stallbench.engines import EngineName
 from stallbench.processes.exposure import Exposure
 from stallbench.queues import Queue
 from stallbench.records.endpoint import Endpoint
@@ -64,7 +64,7 @@ class Task(ABC, Generic[OptionsT]):
     """One sentence on what it does."""
     source: ClassVar[str]
     """Where it is recommended."""
-    engines: ClassVar[frozenset[Engine]]
+    engines: ClassVar[frozenset[EngineName]]
     roles: ClassVar[tuple[str, ...]] = ("primary",)
     """Roles of the servers on which it can run: ``primary``, ``replica``."""
     on_external: ClassVar[Literal["always", "never"]] = "always"

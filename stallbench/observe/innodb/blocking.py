@@ -9,9 +9,10 @@ from typing import TypeVar
 import pymysql
 
 from stallbench.base.number_text import format_plural
-from stallbench.engines.collectors.innodb_locks import read_deadlock_count
-from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
-from stallbench.engines.deadlocks.innodb import parse_deadlock
+from stallbench.engines.innodb.collectors.locks import read_deadlock_count
+from stallbench.engines.innodb.deadlock_report import parse_deadlock
+from stallbench.engines.innodb.literals import LITERALS
+from stallbench.engines.innodb.views import OpenTransaction, read_open_transactions
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_age, shorten_text
 from stallbench.observe.innodb.lock_waits import METADATA_LOCK, ROW
@@ -107,7 +108,7 @@ def read_tree(reading: Reading) -> WaitTree:
     """Return who waits for whom, with what is known of these sessions."""
     waits = reading.state.lock_waits
     sessions = read_sessions(reading.server, [*waits.heads, *waits.by_session], sees_all=reading.state.sees_all)
-    return WaitTree(waits=waits, sessions=sessions, name_without_session=str)
+    return WaitTree(waits=waits, sessions=sessions, literals=LITERALS, name_without_session=str)
 
 
 def end_head(head: Session, tree: WaitTree) -> Remedy:
@@ -162,7 +163,7 @@ def _judge_unknown(
             subject=subject,
             about="metadata locks",
             sentence=f"{format_plural(len(waiting), 'session waits', 'sessions wait')} for a {first.kind}, "
-            f"the longest for {format_age(first.waits_s)} (session {first.session}: {shorten_text(first.statement, 70, 'mysql')}). "
+            f"the longest for {format_age(first.waits_s)} (session {first.session}: {shorten_text(first.statement, LITERALS, 70)}). "
             f"Who holds it is not known: {holder}.",
             because=_MEANS_OF.get(first.kind, ""),
             statement=statement_to_cancel(first.session) if is_behind_change else "",
@@ -180,7 +181,7 @@ def _describe_latest(reading: Reading) -> str:
     latest = parse_deadlock(str(rows[0][2])) if rows else None
     if latest is None:
         return ""
-    return " The latest: " + " / ".join(shorten_text(one.sql, 70, "mysql") for one in latest.transactions) + "."
+    return " The latest: " + " / ".join(shorten_text(one.sql, LITERALS, 70) for one in latest.transactions) + "."
 
 
 def _read_if_allowed(read: Callable[[], FoundT], what: str, not_visible: list[NotVisible]) -> FoundT | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from stallbench.base.number_text import format_count, format_plural
-from stallbench.engines.collectors.innodb_purge import read_history_list_length
-from stallbench.engines.collectors.innodb_views import OpenTransaction, read_open_transactions
+from stallbench.engines.innodb.collectors.purge import read_history_list_length
+from stallbench.engines.innodb.literals import LITERALS
+from stallbench.engines.innodb.views import OpenTransaction, read_open_transactions
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
 from stallbench.observe.formatting import capitalize_first, format_age, format_since, shorten_text
 from stallbench.observe.innodb.blocking import end_head, read_tree
@@ -115,7 +116,7 @@ def _judge(
     session = sessions.get(one.thread_id)
     doing = ""
     if session and session.query:
-        doing = f"; it executes {shorten_text(session.query, engine='mysql')}"
+        doing = f"; it executes {shorten_text(session.query, LITERALS)}"
     elif one.state == "sleep":
         doing = ", and its client does nothing"
     waits = f" It waits for {_name_cause(cause)}." if cause is not None else ""

@@ -13,6 +13,7 @@ from typing import Any
 import pymysql
 
 from stallbench.base.number_text import format_plural
+from stallbench.engines.innodb.literals import LITERALS
 from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading, Section
 from stallbench.observe.formatting import shorten_text
 from stallbench.observe.innodb.metadata_locks import (
@@ -124,7 +125,7 @@ def _make_wait(server: Any, wait: MetadataWait, blockers: Blockers | None) -> Lo
 
 def find_lock_name(statement: str) -> str | None:
     """Return which lock a statement names that is nothing but a call of GET_LOCK; none of another one."""
-    hidden, constants = split_literals(statement, "mysql")
+    hidden, constants = split_literals(statement, LITERALS)
     if not _GET_LOCK.fullmatch(hidden) or len(constants) != 2 or _EXECUTED_COMMENT.search(statement):
         return None
     name, patience_s = constants
@@ -149,4 +150,4 @@ def _name_sessions(pids: Sequence[int]) -> tuple[Session, ...]:
 
 def _plain(lock: object) -> str:
     text = lock.decode() if isinstance(lock, bytes) else str(lock)
-    return shorten_text(text.replace("`", ""))
+    return shorten_text(text.replace("`", ""), LITERALS)

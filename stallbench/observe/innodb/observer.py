@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from stallbench.engines.mysql import DRIVER
+from stallbench.engines.innodb.driver import DRIVER
+from stallbench.engines.innodb.encryption import Encryption
 from stallbench.observe.address import PRIMARY, ObservedServers
 from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading
 from stallbench.observe.formatting import format_age
@@ -72,8 +73,14 @@ def make_innodb_observer_since(servers: ObservedServers, since: datetime) -> Obs
 
 def _make_observer(servers: ObservedServers, diagnostics: Sequence[Diagnostic]) -> Observer:
     endpoints = {PRIMARY: servers.primary, **servers.replicas}
+
+    def open_session(name: str) -> InnoDBSession:
+        encryption = servers.encryption.get(name)
+        assert encryption is None or isinstance(encryption, Encryption)
+        return InnoDBSession(endpoints[name], name, encryption)
+
     return Observer(
-        lambda name: InnoDBSession(endpoints[name], name, servers.encryption.get(name)),
+        open_session,
         tuple(servers.replicas),
         diagnostics,
         describe=_describe,

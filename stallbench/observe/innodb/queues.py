@@ -10,8 +10,8 @@ from typing import Any
 
 import pymysql
 
-from stallbench.engines.error_kinds import MYSQL_LOCK_TIMEOUT, MYSQL_STATEMENT_TIMEOUT_CODES
-from stallbench.engines.mysql import DRIVER
+from stallbench.engines.innodb.driver import DRIVER
+from stallbench.engines.innodb.error_codes import LOCK_TIMEOUT, STATEMENT_TIMEOUTS
 from stallbench.observe.diagnostic import NotVisible, Reading
 from stallbench.observe.innodb.rights import quote_account
 from stallbench.observe.known_queue import find_known_queues
@@ -43,11 +43,11 @@ _ERRORS = {
     "1142": REFUSED,
     "1044": REFUSED,
     "1143": REFUSED,
-    **dict.fromkeys(MYSQL_STATEMENT_TIMEOUT_CODES, TOO_LONG),
+    **dict.fromkeys(STATEMENT_TIMEOUTS, TOO_LONG),
     "1146": DROPPED,
     "1347": "it, or a table beside it, is no table but a view, whose read could execute code of others",
     "1031": "it, or a table beside it, is of a storage engine without HANDLER, by which alone a table is read without executing code of others",
-    MYSQL_LOCK_TIMEOUT: "another session has locked the table",
+    LOCK_TIMEOUT: "another session has locked the table",
 }
 
 

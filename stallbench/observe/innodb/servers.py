@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stallbench.base.number_text import format_count, format_plural
-from stallbench.engines.mysql import read_replica_status
+from stallbench.engines.innodb.driver import read_replica_status
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
 from stallbench.observe.formatting import format_age
 from stallbench.observe.thresholds import ALMOST_ALL_CONNECTIONS, FEW_CONNECTIONS, MANY_CONNECTIONS

@@ -8,9 +8,9 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor
 
-from stallbench.engines.error_kinds import MYSQL_SESSION_ENDED_CODES
-from stallbench.engines.mysql import DRIVER, FRESH_STATISTICS, VISIBLE_TEXT, open_connection, set_if_known
-from stallbench.engines.mysql_encryption import Encryption
+from stallbench.engines.innodb.driver import DRIVER, FRESH_STATISTICS, VISIBLE_TEXT, open_connection, set_if_known
+from stallbench.engines.innodb.encryption import Encryption
+from stallbench.engines.innodb.error_codes import SESSION_ENDED
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.innodb.own_statements import Signature, sign
@@ -121,7 +121,7 @@ class InnoDBSession:
             with self._server_time.measure():
                 return int(execute(f"{MARK} {query.strip()}", values))
         except pymysql.Error as error:
-            if DRIVER.code(error) in MYSQL_SESSION_ENDED_CODES or not self._connection.open:
+            if DRIVER.code(error) in SESSION_ENDED or not self._connection.open:
                 self.close()
                 raise ServerGoneError(self.name, DRIVER.describe(error)) from error
             raise

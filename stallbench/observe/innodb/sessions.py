@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from stallbench.engines.ending import statement_to_kill
+from stallbench.engines.innodb.ending import statement_to_kill
+from stallbench.engines.innodb.literals import LITERALS
 from stallbench.observe.diagnostic import Remedy
 from stallbench.observe.formatting import format_age, shorten_text
 from stallbench.observe.lock_waits import Session
@@ -65,7 +66,7 @@ class InnoDBSessionDetails(NamedTuple):
     def doing(self) -> str:
         """Return its state, since when, and its statement."""
         if self.query:
-            return f"executing for {format_age(self.in_state_s)}: {shorten_text(self.query, engine='mysql')}"
+            return f"executing for {format_age(self.in_state_s)}: {shorten_text(self.query, LITERALS)}"
         transaction = " in transaction" if self.has_transaction else ""
         return f"idle{transaction} for {format_age(self.in_state_s)}" if self.state == "sleep" else ""
 
@@ -117,7 +118,7 @@ def end_session(pid: int, session: InnoDBSessionDetails | None, *, advisory: str
     if session and session.is_change and not advisory:
         return Remedy(
             statement=statement_to_cancel(pid),
-            caution=f"aborts its change of the table, whose work is lost: {shorten_text(session.query, 60, 'mysql')}; its connection stays",
+            caution=f"aborts its change of the table, whose work is lost: {shorten_text(session.query, LITERALS, 60)}; its connection stays",
         )
     if session and session.is_single_select and not advisory:
         return Remedy(

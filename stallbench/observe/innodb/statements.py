@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stallbench.engines.collectors.innodb_statements import DigestCounts, read_digest_texts
-from stallbench.engines.collectors.statements import StatementCounts
+from stallbench.engines.collectors.statement_counts import StatementCounts
+from stallbench.engines.innodb.collectors.statements import DigestCounts, read_digest_texts
+from stallbench.engines.innodb.literals import LITERALS
 from stallbench.observe.diagnostic import NotVisible, Reading, Section
 from stallbench.observe.formatting import format_age
 from stallbench.observe.innodb.own_statements import Signature, sign
@@ -15,6 +16,8 @@ from stallbench.observe.server_time import MARK
 
 class InnoDBStatementsDiagnostic(StatementsDiagnostic):
     """Compares the digests' counts between readings; the server counts no buffers."""
+
+    literals = LITERALS
 
     what = "times of statements"
 

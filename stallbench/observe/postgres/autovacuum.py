@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stallbench.base.number_text import format_count, format_plural
-from stallbench.engines.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD
+from stallbench.engines.postgres.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.postgres.dead_rows import find_keeper
 from stallbench.sql_names import write_quoted

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from stallbench.base.number_text import format_plural
+from stallbench.engines.postgres.literals import LITERALS
 from stallbench.observe.diagnostic import HORIZON, Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import capitalize_first, format_age
 from stallbench.observe.lock_waits import LockWaits, Session
@@ -93,7 +94,10 @@ def end_head(head: Session, waits: LockWaits, sessions: Mapping[int, SessionDeta
 
 def _make_tree(waits: LockWaits, sessions: Mapping[int, SessionDetails]) -> WaitTree:
     return WaitTree(
-        waits=waits, sessions=sessions, name_without_session=lambda gid: f"prepared transaction {gid or 'of unknown name'}"
+        literals=LITERALS,
+        waits=waits,
+        sessions=sessions,
+        name_without_session=lambda gid: f"prepared transaction {gid or 'of unknown name'}",
     )
 
 

@@ -6,7 +6,7 @@ and each table that inherits from it:
 
 - it is an ordinary or a partitioned table, and so is each partition;
 - its owner, and that of its schema, who could put something else in its place, is *trusted*: a superuser, the user that observes, or the owner of the
-  database or a role of which that user is a member, if the rights of who observes would give him nothing (`stallbench.engines.postgres_trust`);
+  database or a role of which that user is a member, if the rights of who observes would give him nothing (`stallbench.engines.postgres.trust`);
 - they are at most `MOST_MEMBERS`, because each is locked;
 - it has no rules, and what its indexes, constraints, policies, extended statistics, virtual columns and partition keys call is in ``pg_catalog``, or
   belongs to a superuser (like the functions of an extension) or to the observing user, who execute nothing that they could not execute anyway;
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stallbench.engines.postgres_trust import TRUSTED_ROLES
+from stallbench.engines.postgres.trust import TRUSTED_ROLES
 
 MOST_NAMED = 2
 MOST_MEMBERS = 1000

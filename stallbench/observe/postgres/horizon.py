@@ -8,8 +8,8 @@ from typing import Any
 
 from stallbench.base.number_text import format_count, format_plural
 from stallbench.engines.collectors.connections import APPLICATION_PREFIX
-from stallbench.engines.collectors.horizon import SNAPSHOT, Holder, is_momentary, read_horizon
-from stallbench.engines.ending import statement_to_drop
+from stallbench.engines.postgres.collectors.horizon import SNAPSHOT, Holder, is_momentary, read_horizon
+from stallbench.engines.postgres.ending import statement_to_drop
 from stallbench.observe.diagnostic import HORIZON, Diagnostic, Finding, NotVisible, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_age, format_since
 from stallbench.observe.postgres.blocking import describe_session, end_head

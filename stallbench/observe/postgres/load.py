@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stallbench.engines import loaded_errors
-from stallbench.engines.collectors.statements import plain_statement
+from stallbench.engines.collectors.statement_counts import plain_statement
 from stallbench.errors import BadInputError
 from stallbench.observe.diagnostic import Diagnostic, Reading, Section
 from stallbench.observe.known_queue import Recorded

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stallbench.base.number_text import format_bytes, format_plural
-from stallbench.engines.collectors.notifications import StuckClient, StuckClients, read_notification_queue
-from stallbench.engines.ending import statement_to_terminate
+from stallbench.engines.postgres.collectors.notifications import StuckClient, StuckClients, read_notification_queue
+from stallbench.engines.postgres.ending import statement_to_terminate
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import format_age
 from stallbench.observe.postgres.sessions import SessionDetails, end_session, read_sessions

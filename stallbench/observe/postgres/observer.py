@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from stallbench.engines.postgres import DRIVER
+from stallbench.engines.postgres.driver import DRIVER
 from stallbench.observe.address import PRIMARY, ObservedServers
 from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading
 from stallbench.observe.formatting import format_age

@@ -6,7 +6,7 @@ New entries of a GIN index wait in a list (``fastupdate``) until a vacuum, or an
 from __future__ import annotations
 
 from stallbench.base.number_text import format_bytes, format_plural
-from stallbench.engines.postgres_trust import Extension, find_extension
+from stallbench.engines.postgres.trust import Extension, find_extension
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, ObserverState, Reading, Remedy, Section, Severity
 from stallbench.observe.postgres.rights import describe_untrusted
 from stallbench.sql_names import quote_name, quote_text

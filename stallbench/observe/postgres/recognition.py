@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from stallbench.engines.postgres_trust import TRUSTED_ROLES
+from stallbench.engines.postgres.trust import TRUSTED_ROLES
 from stallbench.observe.known_queue import KnownQueue, find_known_queues
 from stallbench.observe.postgres.foreign_code import ReadTables
 from stallbench.sql_names import write_quoted

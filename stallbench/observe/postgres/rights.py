@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stallbench.engines.postgres_trust import Extension
+from stallbench.engines.postgres.trust import Extension
 from stallbench.observe.diagnostic import Diagnostic, NotVisible, ObserverState, Reading, Section
 from stallbench.sql_names import quote_name
 

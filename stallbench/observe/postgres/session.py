@@ -20,7 +20,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import FloatLoader
 
-from stallbench.engines.postgres import DRIVER, Connection, read_visible_text
+from stallbench.engines.postgres.driver import DRIVER, Connection, read_visible_text
 from stallbench.errors import NotCarriedOutError
 from stallbench.observe.address import PRIMARY
 from stallbench.observe.observer import ForeignCodeError, ServerGoneError

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from stallbench.engines.ending import statement_to_roll_back, statement_to_terminate
+from stallbench.engines.postgres.ending import statement_to_roll_back, statement_to_terminate
+from stallbench.engines.postgres.literals import LITERALS
 from stallbench.observe.diagnostic import Remedy
 from stallbench.observe.formatting import format_age, shorten_text
 from stallbench.sql_names import quote_text
@@ -105,7 +106,7 @@ class SessionDetails(NamedTuple):
         if self.query == _HIDDEN or not (self.state or self.query):
             return ""
         since = f" for {format_age(self.in_state_s)}" if self.in_state_s is not None else ""
-        text = shorten_text(self.query)
+        text = shorten_text(self.query, LITERALS)
         if self.awaits_standby:
             return f"{AWAITS_STANDBY}{since}" + (f"; running: {text}" if text else "")
         last = "running" if self.state == "active" else "last statement"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from stallbench.base.number_text import format_bytes, format_count
-from stallbench.engines.ending import statement_to_drop
+from stallbench.engines.postgres.ending import statement_to_drop
 from stallbench.observe.diagnostic import Finding, Severity
 from stallbench.observe.formatting import format_age
 from stallbench.observe.thresholds import MANY_XIDS

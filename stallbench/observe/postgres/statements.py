@@ -5,28 +5,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
 
 from stallbench.base.number_text import format_count, format_plural
-from stallbench.engines.collectors.statements import (
+from stallbench.engines.collectors.statement_counts import StatementCounts, plain_statement
+from stallbench.engines.postgres.collectors.statements import (
     COUNTING_EXTENSION,
-    StatementCounts,
     counts_statements,
     find_counting_extension,
     has_reset_time,
-    plain_statement,
     read_statement_counts,
     read_statement_texts,
 )
-from stallbench.engines.postgres_trust import find_extension
+from stallbench.engines.postgres.literals import LITERALS
+from stallbench.engines.postgres.trust import find_extension
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
 from stallbench.observe.formatting import format_age, format_ms, shorten_text
 from stallbench.observe.postgres.dead_rows import ClaimCost
 from stallbench.observe.postgres.rights import describe_hidden_from, describe_untrusted
 from stallbench.observe.server_time import MARK
 from stallbench.observe.thresholds import CLAIM_BUFFERS, SLOWER_CLAIM
+from stallbench.sql_literals import LiteralSyntax
 from stallbench.sql_names import write_quoted
 
 _MOST_SHOWN = 4
@@ -52,6 +53,9 @@ class StatementsDiagnostic(Diagnostic):
     what = "time and buffers of statements"
     position = 60
     shortest_pause_s = 2.0
+
+    literals: ClassVar[LiteralSyntax] = LITERALS
+    """How the texts of statements write constants."""
 
     def __init__(self) -> None:
         """Know no earlier counts."""
@@ -182,7 +186,7 @@ class StatementsDiagnostic(Diagnostic):
     def _row(
         self, name: int | str, is_claim: bool, now: StatementCounts | None, earlier: StatementCounts | None, over_s: float
     ) -> tuple[str, ...]:
-        text = shorten_text(self._texts[name], 60) if name in self._texts else f"statement {name}"
+        text = shorten_text(self._texts[name], self.literals, 60) if name in self._texts else f"statement {name}"
         return (
             f"claim: {text}" if is_claim else text,
             f"{now.calls / over_s:,.1f}" if now else "0",
@@ -205,7 +209,7 @@ class StatementsDiagnostic(Diagnostic):
             subject=self.name,
             about=str(name),
             sentence=f"The claim statement takes {format_ms(_mean_ms(now))} and reads {format_plural(buffers, 'buffer')} (8 kB) per "
-            f"call{compared}: {shorten_text(self._texts.get(name, ''), 70)}",
+            f"call{compared}: {shorten_text(self._texts.get(name, ''), self.literals, 70)}",
             because="a claim that reads more pages than before reads past dead rows, or has another plan",
         )
 

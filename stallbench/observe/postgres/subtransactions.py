@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stallbench.base.number_text import format_count
-from stallbench.engines.collectors.slru import read_lookups
-from stallbench.engines.ending import statement_to_terminate
+from stallbench.engines.postgres.collectors.slru import read_lookups
+from stallbench.engines.postgres.ending import statement_to_terminate
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Remedy, Section, Severity
 from stallbench.observe.formatting import capitalize_first, format_age
 from stallbench.observe.postgres.sessions import SessionDetails, read_sessions

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stallbench.base.number_text import format_bytes, format_count, format_plural
-from stallbench.engines.collectors.autovacuum import OWN_VACUUM_SETTINGS, VACUUM_THRESHOLD, AutovacuumWorker, read_workers
-from stallbench.engines.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
+from stallbench.engines.postgres.collectors.autovacuum import (
+    OWN_VACUUM_SETTINGS,
+    VACUUM_THRESHOLD,
+    AutovacuumWorker,
+    read_workers,
+)
+from stallbench.engines.postgres.collectors.vacuum import LAST_BYTES, LOGGED_NAME, AutovacuumLog
 from stallbench.observe.diagnostic import Diagnostic, Finding, NotVisible, Reading, Section, Severity
 from stallbench.observe.formatting import format_age
 from stallbench.observe.postgres.dead_rows import DeadRows, Left, Removal, find_claim, find_keeper, rate_of

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from stallbench.base.duration import format_duration
+from stallbench.engines import DEFAULT_ENGINE
+from stallbench.observe.family import find_family
 from stallbench.observe.profile.estimate import Load
 from stallbench.observe.profile.levels import SHORTEST_S, Span
 from stallbench.observe.profile.work_times import WorkTimes, find_work_times
@@ -34,37 +36,6 @@ _NEVER_SEEN = (
     "claims, settings of the server, its hardware, and other load on it."
 )
 _WARM_UP = ("[[phases]]", 'name = "warmup"', 'duration = "3s"', "measured = false", "")
-_VARIANTS = """\
-[variants.longtx]
-summary = "The recorded load beside one idle transaction."
-phases.load.longrunners = [{ kind = "idle_writer", on = "primary" }]
-
-[variants.longtx_idle_timeout]
-summary = "The same; the server ends a transaction that has been idle for ten seconds."
-database.settings.idle_in_transaction_session_timeout = "10s"
-phases.load.longrunners = [{ kind = "idle_writer", on = "primary", may_be_ended = true }]
-
-[variants.longtx_watchdog]
-summary = "The same; a watchdog ends sessions whose transaction is older than ten seconds."
-maintenance = [{ kind = "watchdog", every = "1s", older_than = "10s" }]
-phases.load.longrunners = [{ kind = "idle_writer", on = "primary", may_be_ended = true }]
-
-[variants.longtx_rotating_tables]
-summary = "The same transaction beside another queue: tables in rotation, which TRUNCATE empties regardless of the horizon."
-queue.kind = "rotating_tables"
-phases.load.longrunners = [{ kind = "idle_writer", on = "primary" }]
-"""
-
-_VARIANTS_ON_INNODB = """\
-[variants.longtx]
-summary = "The recorded load beside one open read view."
-phases.load.longrunners = [{ kind = "snapshot_reader", on = "primary" }]
-
-[variants.longtx_watchdog]
-summary = "The same; a watchdog ends sessions whose transaction is older than ten seconds."
-maintenance = [{ kind = "watchdog", every = "1s", older_than = "10s" }]
-phases.load.longrunners = [{ kind = "snapshot_reader", on = "primary", may_be_ended = true }]
-"""
 
 
 def write_scenario(load: Load, queue: Mapping[str, str], *, server: str, engine: str, every_s: float) -> str:
@@ -134,14 +105,14 @@ def write_scenario(load: Load, queue: Mapping[str, str], *, server: str, engine:
         'phase = "load"',
         'better = "lower"',
         "",
-        (_VARIANTS if engine == "postgres" else _VARIANTS_ON_INNODB).rstrip("\n"),
+        find_family(engine).variants.rstrip("\n"),
         "",
     ]
     return "\n".join(lines)
 
 
 def _write_database(engine: str, connections: int) -> Iterator[str]:
-    lines = [f'engine = "{engine}"'] if engine != "postgres" else []
+    lines = [f'engine = "{engine}"'] if engine != DEFAULT_ENGINE else []
     lines += [f"settings = {{ max_connections = {connections} }}"] if connections > _DEFAULT_CONNECTIONS else []
     if lines:
         yield "\n".join(["[database]", *lines, ""])

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from stallbench.base.duration import format_duration
+from stallbench.engines import ENGINES
 from stallbench.errors import NotCarriedOutError
 from stallbench.report.outcome_text import describe_verdict, name_verdict
 from stallbench.run.capacity import describe_load
 from stallbench.run.folder import RunFolder
 from stallbench.run.record import read_record
 from stallbench.scenario.model import Scenario
-from stallbench.servers.find_starters import find_starters
 from stallbench.studies.comparison.continuation import plan_continuation, retry_unmeasured
 from stallbench.studies.comparison.plan import Plan
 from stallbench.studies.comparison.record import ComparedRun, ComparisonFolder, ComparisonRecord, begin_comparison
@@ -114,8 +114,7 @@ def continue_runs(folder: ComparisonFolder, rounds: int, say: Say, runner: Runne
 
 
 def _leave_out_unsupported(plan: Plan, say: Say) -> Plan:
-    starters = find_starters()
-    obstacles = {name: starters[one.database.engine].find_obstacle(one.database) for name, one in plan.chosen.items()}
+    obstacles = {name: ENGINES[one.database.engine].starter().find_obstacle(one.database) for name, one in plan.chosen.items()}
     left_out = {name: obstacle for name, obstacle in obstacles.items() if obstacle}
     for name, obstacle in left_out.items():
         say(f"{name} is left out: {obstacle}")

@@ -8,19 +8,16 @@ from dataclasses import dataclass
 from typing import Self
 
 from stallbench.base.validation_issue import show_value
-from stallbench.engines import ENGINES
+from stallbench.engines import ENGINES, engines_with
 from stallbench.errors import BadInputError
 from stallbench.queues import find_queue, find_queues
 from stallbench.scenario.file import read_scenario
 from stallbench.scenario.model import Scenario
 from stallbench.scenario.toml import ScenarioError
-from stallbench.setup.components import MissingComponentError
-from stallbench.setup.postgres_packages import list_majors, list_packaged_majors
-from stallbench.setup.server_programs import find_servers, require_server
 from stallbench.studies.comparison.plan import Plan, interleave
 from stallbench.verdicts.baseline.compared_metric import choose_subjects
 
-_ENGINES = ("postgres", "mariadb", "mysql")
+_ENGINES = [name for name in ENGINES if name in engines_with("version")]
 """Those of which several versions are in use."""
 _OF_THE_VERSION = ("database.engine", "database.version", "database.packaged")
 """Keys of a scenario that a matrix sets for each version."""
@@ -47,7 +44,7 @@ class ServerVersion:
     @property
     def title(self) -> str:
         """As a sentence has it, like ``PostgreSQL 14``."""
-        return f"{ENGINES[self.engine].title} {self.version}"  # type: ignore[index] # it was found among the engines
+        return f"{ENGINES[self.engine].title} {self.version}"
 
     def __str__(self) -> str:
         return f"{self.engine}:{self.version}"
@@ -75,13 +72,12 @@ def make_matrix_plan(
     equal = [f"phases.{phase.name}.until=duration" for phase in unrestricted.phases if phase.until == "fallen_behind"]
     base = read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides])
     _require_engines(base.queue.kind, versions, [version.engine for version in chosen_versions])
-    is_packaged = {version.numbers[0] for version in chosen_versions if version.engine == "postgres"} <= set(
-        list_packaged_majors()
-    )
+    packaged = {version for version in chosen_versions if version.engine in engines_with("packaged")}
+    is_packaged = all(version.version in ENGINES[version.engine].list_packaged_versions() for version in packaged)
 
     def read(version: ServerVersion) -> Scenario:
         own = [f'database.engine="{version.engine}"', f'database.version="{version.version}"']
-        if version.engine == "postgres" and is_packaged:
+        if is_packaged and version in packaged:
             own.append("database.packaged=true")
         try:
             return read_scenario(name_or_path, variant=variant, overrides=[*equal, *overrides, *own])
@@ -166,17 +162,9 @@ def _find_versions(text: str, part: str, match: re.Match[str]) -> list[ServerVer
 def list_available(engine: str, *, installs: bool = True) -> Iterator[ServerVersion]:
     """Yield the versions of an engine that can be started on this machine, the oldest first.
 
-    ``installs``: whether MariaDB is installed if it is missing, to see its version.
+    ``installs``: whether a program is installed if there is none, to see its version.
     """
-    if engine == "postgres":
-        yield from (ServerVersion(engine, (major,)) for major in list_majors())
-        return
-    try:
-        if installs:
-            require_server(engine)
-    except MissingComponentError:
-        return
-    yield from sorted({ServerVersion.read(engine, ".".join(one.version.split(".")[:2])) for one in find_servers(engine)})
+    yield from sorted(ServerVersion.read(engine, version) for version in ENGINES[engine].list_versions(installs=installs))
 
 
 def _describe_available() -> str:

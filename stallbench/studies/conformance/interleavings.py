@@ -342,7 +342,7 @@ class _Steps:
     @property
     def has_transactions(self) -> bool:
         """Whether transactions can be begun past the queue: SQLite would refuse all other connections meanwhile."""
-        return self._session is not None and self._session.engine_family != "sqlite"
+        return self._session is not None and not self._session.blocks_other_writers
 
 
 @dataclass(frozen=True, slots=True)

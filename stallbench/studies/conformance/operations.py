@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from stallbench.engines import ENGINES
 from stallbench.engines.database import Database
 from stallbench.errors import StallbenchError
 from stallbench.queues import find_queue
@@ -13,13 +14,6 @@ from stallbench.servers.empty_databases import empty_databases
 from stallbench.studies.conformance.promise import BrokenPromiseError, OpenQueue, QueuePromise
 from stallbench.studies.conformance.promise_outcome import PromiseOutcome
 from stallbench.studies.conformance.promises import PROMISES
-
-_TIME_LIMITS: dict[str, dict[str, str | int]] = {
-    "postgres": {"lock_timeout": "30s", "statement_timeout": "60s"},
-    "mariadb": {"innodb_lock_wait_timeout": 30},
-    "mysql": {"innodb_lock_wait_timeout": 30},
-}
-"""Settings of the server. Without them, a claim that waits for another connection of the same process would wait for ever."""
 
 
 def try_operations(scenario: Scenario, logs: Path, *, tried: Collection[str]) -> Iterator[PromiseOutcome]:
@@ -66,4 +60,4 @@ def try_promise(promise: QueuePromise, open_one: OpenQueue) -> PromiseOutcome:
 
 def _with_time_limits(database: Database) -> Database:
     """Return the section with a limit for each wait that it does not limit itself."""
-    return database.model_copy(update={"settings": {**_TIME_LIMITS.get(database.engine, {}), **database.settings}})
+    return database.model_copy(update={"settings": {**ENGINES[database.engine].time_limits, **database.settings}})

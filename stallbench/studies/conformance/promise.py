@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from stallbench.engines import driver_of, loaded_errors
+from stallbench.engines import ENGINES, driver_of, loaded_errors
 from stallbench.processes.process import ROLE_READY_S, ROLE_STOP_S
 from stallbench.processes.reaper import name_temporary
 from stallbench.processes.role_command import role_command
@@ -37,7 +37,6 @@ _PAUSE_S = 0.002
 _BETWEEN_ROUNDS_S = 0.01
 """So long that the workers have claimed what is there, and want what is just being enqueued."""
 _WORKER = "worker-2"
-_LOST_CODES = {"postgres": "08006", "mariadb": "2013", "mysql": "2013"}
 _ENOUGH_EMPTY = 5
 """So many claims of a worker that found nothing show that it is given no further job."""
 
@@ -102,8 +101,7 @@ class OpenQueue:
     def make_lost_error(self) -> Exception:
         """Return the error of the driver for a connection that is lost, so that nobody knows whether the last statement was carried out."""
         engine = self._endpoint.engine
-        code = _LOST_CODES.get(engine, "")
-        return driver_of(engine).make_error(code, "the connection was lost before the answer")
+        return driver_of(engine).make_error(ENGINES[engine].lost_code, "the connection was lost before the answer")
 
     def close(self) -> None:
         """Close every connection, in any state."""

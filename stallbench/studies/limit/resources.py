@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stallbench.engines import ENGINES
-from stallbench.engines.error_kinds import TOO_MANY_CONNECTIONS_CODES
+from stallbench.engines.error_codes import TOO_MANY_CONNECTIONS
 from stallbench.records.nanoseconds import NS_PER_S
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.host import read_own_share, read_samples_in
@@ -65,7 +65,7 @@ def find_first_exhausted(probes: Sequence[tuple[float, Sequence[Use]]]) -> str:
 
 def _find_connections(run: RunTables, phase: str) -> Iterator[Use]:
     errors = run["errors"]
-    refused = int(errors.loc[(errors["phase"] == phase) & errors["kind"].isin(TOO_MANY_CONNECTIONS_CODES), "count"].sum())
+    refused = int(errors.loc[(errors["phase"] == phase) & errors["kind"].isin(TOO_MANY_CONNECTIONS), "count"].sum())
     primary = next(server for server in run.record.servers if server.role == "primary")
     traits = next((traits for engine, traits in ENGINES.items() if engine == primary.engine), None)
     limit = traits.connection_limit if traits else None

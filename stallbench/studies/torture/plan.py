@@ -15,7 +15,7 @@ from typing import Any
 
 from stallbench.base.duration import format_duration
 from stallbench.discovery import LIBRARY_PREFIX
-from stallbench.engines import ENGINES
+from stallbench.engines.database import usual_engine
 from stallbench.errors import BadInputError
 from stallbench.injection.choices import FaultChoice
 from stallbench.injection.faults.crash_point import CrashAtPoint, CrashPointOptions
@@ -240,7 +240,7 @@ def plan_torture(
         raise BadInputError(f'queue "{kind}"{":" if is_library else ""} {error}{meant}') from None
     plan = TorturePlan(
         kind=kind,
-        engine=next(engine for engine in ENGINES if engine in queue.engines),
+        engine=usual_engine(queue.engines),
         seed=seed,
         overrides=tuple(each for each in overrides if find_phase(each) is None),  # this plan has only one of the phases
         phases=(),

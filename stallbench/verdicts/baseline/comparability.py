@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from stallbench.discovery import LIBRARY_PREFIX
+from stallbench.engines import ENGINES
 from stallbench.errors import BadInputError
 from stallbench.run.record import HostRecord, RunRecord
 from stallbench.scenario.model import CONTROL, Scenario
@@ -167,7 +168,7 @@ def find_primary(record: RunRecord) -> tuple[str, str]:
 
 def find_major(engine: str, version: str) -> str:
     """Return the part of a version that names the series of releases: 18 of PostgreSQL 18.1, 10.11 of MariaDB 10.11.6."""
-    return ".".join(version.split(".")[: 1 if engine == "postgres" else 2])
+    return ".".join(version.split(".")[: ENGINES[engine].release_numbers])
 
 
 def find_machine(record: RunRecord) -> BaselineMachine:

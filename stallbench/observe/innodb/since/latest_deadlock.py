@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stallbench.engines.deadlocks.innodb import parse_deadlock
+from stallbench.engines.innodb.deadlock_report import parse_deadlock
+from stallbench.engines.innodb.literals import LITERALS
 from stallbench.observe.diagnostic import Diagnostic, Reading, Section
 from stallbench.observe.formatting import shorten_text
 
@@ -28,7 +29,7 @@ class LatestDeadlockDiagnostic(Diagnostic):
             title="The latest deadlock",
             columns=("session", "statement", ""),
             rows=tuple(
-                (str(one.thread_id or "?"), shorten_text(one.sql, 90, "mysql"), "rolled back" if one.rolled_back else "")
+                (str(one.thread_id or "?"), shorten_text(one.sql, LITERALS, 90), "rolled back" if one.rolled_back else "")
                 for one in latest.transactions
             ),
             sentences=(f"It was at {latest.when} of the server's clock ({system_zone if zone == 'SYSTEM' else zone}).",),

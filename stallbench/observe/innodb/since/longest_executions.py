@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from stallbench.base.number_text import format_count
+from stallbench.engines.innodb.literals import LITERALS
 from stallbench.observe.diagnostic import Diagnostic, Reading, Section
 from stallbench.observe.formatting import format_moment, format_ms, shorten_text
 
@@ -35,7 +36,7 @@ class InnoDBLongestExecutionsDiagnostic(Diagnostic):
         found = reading.server.fetch(_LONGEST, (self._since.timestamp(), _LONG_MS * 1e9, _MOST_SHOWN))
         rows = tuple(
             (
-                shorten_text(text, 70, "mysql"),
+                shorten_text(text, LITERALS, 70),
                 format_ms(float(longest_ms)),
                 format_ms(float(mean_ms)),
                 format_count(calls),

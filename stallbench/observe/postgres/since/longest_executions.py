@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from stallbench.base.number_text import format_count
-from stallbench.engines.collectors.statements import find_counting_extension, plain_statement, read_statement_texts
+from stallbench.engines.collectors.statement_counts import plain_statement
+from stallbench.engines.postgres.collectors.statements import find_counting_extension, read_statement_texts
+from stallbench.engines.postgres.literals import LITERALS
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
 from stallbench.observe.formatting import format_moment, format_ms, shorten_text
 from stallbench.observe.postgres.rights import describe_hidden_from
@@ -57,7 +59,7 @@ class LongestExecutionsDiagnostic(Diagnostic):
         found = [row for row in found if MARK not in (texts.get(row[0]) or "")][:_MOST_SHOWN]
         rows, findings = [], []
         for statement, calls, mean_ms, longest_ms, counted_since in found:
-            text = shorten_text(plain_statement(texts.get(statement)), 70) or f"statement {statement}"
+            text = shorten_text(plain_statement(texts.get(statement)), LITERALS, 70) or f"statement {statement}"
             rows.append(
                 (
                     text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from stallbench.engines.collectors.statements import find_counting_extension, has_reset_time
+from stallbench.engines.postgres.collectors.statements import find_counting_extension, has_reset_time
 from stallbench.observe.diagnostic import Diagnostic, Finding, Reading, Section, Severity
 from stallbench.observe.formatting import format_moment
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from stallbench.base.number_text import format_bytes, format_count
-from stallbench.engines.collectors.server_log import ServerLog
+from stallbench.engines.postgres.server_log import ServerLog
 from stallbench.observe.diagnostic import Diagnostic, NotVisible, Reading, Section
 from stallbench.observe.formatting import format_age, format_moment
 

@@ -1,0 +1,1 @@
+"""MariaDB; what it shares with MySQL is in `stallbench.engines.innodb`."""

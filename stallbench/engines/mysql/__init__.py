@@ -1,0 +1,1 @@
+"""MySQL; what it shares with MariaDB is in `stallbench.engines.innodb`."""

@@ -1,0 +1,1 @@
+"""SQLite, which is a library and has no server."""
