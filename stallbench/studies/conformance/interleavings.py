@@ -54,7 +54,7 @@ class _Job:
     claims: int = 0
     failures: int = 0
     expiries: int = 0
-    """Claims that may have expired before their worker completed the job, because the machine stood still."""
+    """Claims that ended with their worker, or may have expired before it completed the job, because the machine stood still."""
     is_completed: bool = False
     is_being_completed: bool = False
     is_uncertain: bool = False
@@ -108,6 +108,14 @@ class _Ledger:
         """The enqueue of these jobs ended with its connection."""
         with self._lock:
             self._unknown.append([job.payload for job in jobs])
+
+    def ended(self, worker: str) -> None:
+        """A worker has ended with the jobs that it had, which are given to others."""
+        with self._lock:
+            for job in self._jobs.values():
+                if job.holder == worker:
+                    job.holder = ""
+                    job.expiries += 1
 
     def claimed(self, claim: Claim, worker: str) -> None:
         """A worker was given a job; raises `BrokenPromiseError` if it must not have been."""
@@ -482,7 +490,7 @@ def end_connections(open_one: OpenQueue) -> None:
     is_rescued = kind.promise is Promise.AT_LEAST_ONCE and kind.rescues_jobs_by(other.queue.options)
     for name, prepare in _list_operations(other.queue).items():
         watched = open_worker("a worker")
-        operation = prepare(watched)
+        operation = _prepare(watched, prepare)
         steps = _Steps(watched.queue)
         steps.watch()
         operation()
@@ -493,17 +501,24 @@ def end_connections(open_one: OpenQueue) -> None:
             for is_lost in (False, True)[: 1 + (answer == last)]:
                 ending = open_worker("the worker whose connection is lost" if is_lost else "the worker that ends")
                 where = f"{name} at statement {answer} of {last}"
-                operation = prepare(ending)
+                operation = _prepare(ending, prepare)
                 ledger.situation = f"after {'the connection' if is_lost else 'the process'} of a worker ended in {where}"
                 is_over = _end_at(
                     answer, operation, ending, make_error=open_one.make_lost_error if is_lost else _ConnectionEndedError
                 )
+                ledger.ended(ending.name)
                 ledger.at_most_lost += not is_rescued
                 if is_lost and not is_over:
                     open_worker(f"{ending.name}, on another connection").work()
                 _go_on(other)
     ledger.situation = ""
     _finish(ledger, [other], open_one, options)
+
+
+def _prepare(worker: _Worker, prepare: Callable[[_Worker], Callable[[], object]]) -> Callable[[], object]:
+    """Let a worker complete a job, which must stay completed whatever becomes of the worker, and return the operation that is interrupted."""
+    worker.complete(worker.claim_fresh())
+    return prepare(worker)
 
 
 def _end_at(answer: int, operation: Callable[[], object], ending: _Worker, *, make_error: Callable[[], BaseException]) -> bool:
