@@ -24,13 +24,14 @@ def test_a_cycle_waits_for_the_longest_job_of_its_faults(tmp_path: Path, monkeyp
     worker = SimpleNamespace(require_ready=lambda _: None, signal=lambda _: None, wait_suspended=waited_s.append)
     scenario = read_scenario("baseline")
     endpoint = Endpoint(engine="postgres", host="", port=0, database="", user="")
-    load = Load(scenario, describe_queue(scenario), endpoint, processes=Supervisor("none"), folder=RunFolder(tmp_path))
+    processes = Supervisor("none")
+    load = Load(scenario, describe_queue(scenario), endpoint, processes=processes, folder=RunFolder(tmp_path))
     monkeypatch.setattr(load, "running", lambda role: [worker] if role == "worker" else [])
 
     cycle: Any = object.__new__(Cycle)
     records = [SimpleNamespace(longest_job_s=None), SimpleNamespace(longest_job_s=LONG_JOB_S)]
     cycle._injections = SimpleNamespace(end_all=lambda: None, records=lambda: records)
-    cycle._load, cycle.scenario = load, scenario
+    cycle._load, cycle._processes, cycle.scenario = load, processes, scenario
     cycle.recorder = SimpleNamespace(write=lambda: None)
     monkeypatch.setattr(Cycle, "_check_processes", lambda _: None)
     cycle._suspend_load()
