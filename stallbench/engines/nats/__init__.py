@@ -1,0 +1,1 @@
+"""NATS, whose queues are JetStream's."""
