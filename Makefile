@@ -3,10 +3,11 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+UV := .cache/installer/bin/uv
 # The tests start hundreds of Python processes. Without kept bytecode each of them compiles the bench again, and each test process all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup required components doctor longtx test quick test-long test-libraries test-scenarios test-compose lint style format bench wheel lock clean
+.PHONY: help setup required components doctor longtx test quick test-long test-libraries test-scenarios test-compose lint style format bench wheel site lock clean
 
 help:  ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## +(.*)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r name text; do printf '%-14s %s\n' "$$name" "$$text"; done
@@ -30,7 +31,7 @@ longtx: required  ## Run the main scenario: one idle transaction and its effect 
 	@$(BIN)/stallbench run longtx
 
 # The first check of all types keeps one processor busy for a while. Tests often wait, so beside them it costs less than before them.
-test: components style  ## Run lint, type checks and all tests except the long ones
+test: components style site  ## Run lint, type checks and all tests except the long ones, and build the site
 	@nice $(BIN)/mypy & types=$$!; \
 	$(BIN)/pytest -n 3 -m "not long and not libraries"; tests=$$?; \
 	wait $$types || { echo "the types are wrong: make lint"; exit 1; }; \
@@ -80,6 +81,13 @@ wheel: required  ## Build the package: dist/stallbench-*.whl
 	@rm -rf build
 	@ls dist/*.whl
 
+site: required  ## Build the site of the documentation: build/site
+	@cmp --quiet requirements/site.lock .cache/site/site.lock || { $(UV) venv --quiet --clear .cache/site \
+	  && $(UV) pip install --quiet --python .cache/site/bin/python --require-hashes --requirement requirements/site.lock \
+	  && cp requirements/site.lock .cache/site/; }
+	@NO_MKDOCS_2_WARNING=1 .cache/site/bin/mkdocs build --strict --quiet --config-file tools/site/mkdocs.yml
+	@echo "build/site; to read it: $(PYTHON) -m http.server --directory build/site --bind 127.0.0.1"
+
 # What is in the file that is written has the versions that the file names.
 COMPILE_SAME = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 COMPILE = $(COMPILE_SAME) --upgrade
@@ -92,7 +100,7 @@ lock:  ## Resolve and lock the dependencies again (needs uv)
 	$(COMPILE_SAME) pyproject.toml --extra bench --output-file requirements/python.lock
 	$(COMPILE_SAME) pyproject.toml --output-file requirements/light.lock
 	$(COMPILE_SAME) pyproject.toml --extra mcp --output-file requirements/mcp.lock
-	for lock in build installer postgres java go node aerospike; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
+	for lock in build installer postgres java go node aerospike site; do $(COMPILE) requirements/$$lock.in --output-file requirements/$$lock.lock; done
 
 clean:  ## Remove what dead runs left behind, and everything that was set up in this folder
 	@if [ -x $(BIN)/stallbench ]; then $(BIN)/stallbench clean; fi

@@ -26,6 +26,7 @@ from stallbench.commands.libraries import libraries
 from stallbench.commands.limit import limit
 from stallbench.commands.matrix import matrix
 from stallbench.commands.observe import observe
+from stallbench.commands.publish import publish
 from stallbench.commands.report import report
 from stallbench.commands.run import run
 from stallbench.commands.scenarios import list_, schema, show, validate
@@ -86,6 +87,7 @@ app.command(cls=BenchCommand)(conform)
 app.command()(report)
 app.command(cls=BenchCommand)(baseline)
 app.command(cls=BenchCommand)(upload)
+app.command(cls=BenchCommand)(publish)
 app.command(cls=BenchCommand)(forecast)
 app.command()(observe)
 dashboards = typer.Typer(help="Manage Grafana dashboards that show runs.", no_args_is_help=True)

@@ -1,9 +1,7 @@
-"""``python -m tools.mitigation_tables [SCENARIO]``: writes the tables of mitigations in docs/, from the comparisons on disk."""
+"""``python -m tools.mitigation_tables``: writes the tables of mitigations in docs/, from ``evidence/``."""
 
 from __future__ import annotations
 
-import argparse
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,17 +9,20 @@ from pathlib import Path
 
 from stallbench import PROJECT
 from stallbench.base.number_text import format_value
-from stallbench.base.storage.atomic_file import replace_file
 from stallbench.errors import BadInputError
+from stallbench.evidence.collection import Collection
+from stallbench.evidence.document import EarlierRow
+from stallbench.evidence.staleness import OF_EARLIER_VERSIONS
 from stallbench.report.markdown import format_code
-from stallbench.run.folder import RUNS
-from stallbench.scenario.file import find_scenario, find_scenarios, read_scenario, read_variants
+from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
 from stallbench.scenario.model import CONTROL, Scenario
-from stallbench.studies.comparison.record import ComparisonRecord, find_comparison_folders
+from stallbench.studies.comparison.record import ComparisonRecord
 from stallbench.studies.comparison.report import format_command
 from stallbench.studies.comparison.results import Results, find_results
 from stallbench.studies.comparison.standings import Compared
 from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION, ComparedMetric, choose_subjects, judged_subject_of
+from tools.generated_blocks import Footnotes, format_heading, write_blocks
+from tools.published import Published, link_study
 
 PAGES = (PROJECT / "docs" / "mitigations.md", PROJECT / "docs" / "mitigations-of-reported-failures.md")
 _COSTS = {"completed.rate": "jobs/s", "claim_ms.p50": "claim p50", "wal_bytes.rate": "WAL"}
@@ -57,37 +58,23 @@ class Measured:
         return next((each for each in self.results.compared if each.subject.metric == metric), None)
 
 
-def write_tables(runs: Path, only: str | None = None, pages: Sequence[Path] = PAGES) -> list[str]:
-    """Replace the table of each scenario that ``runs`` holds a comparison of; returns one message for each scenario with mitigations.
+def make_blocks(published: Published) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the lines of the table of each scenario with mitigations, by the scenario's name, and a message for each.
 
-    A table is on the one of ``pages`` that has its markers. ``only``: name or path of one scenario. If several comparisons include a
-    mitigation, one that decides its outcome is preferred, then one of the unchanged scenario, then the newest. A mitigation that no
-    comparison in ``runs`` includes keeps its row. An outcome that was decided by another metric than the scenario names says so. Raises
-    `BadInputError` if there is no comparison at all, or if no page has markers for a table.
+    If several published comparisons include a mitigation, one that decides its outcome is preferred, then one of the unchanged scenario, then the
+    newest. A mitigation that none includes has the row that an earlier version published, marked as stale. An outcome that was decided by another
+    metric than the scenario names says so.
     """
-    wanted = find_scenarios() if only is None else {Path(find_scenario(only)).stem: find_scenario(only)}
-    texts, messages, written = {page: page.read_text() for page in pages}, [], 0
-    for name, path in wanted.items():
-        mitigations = _find_mitigations(path)
-        if not mitigations:
-            continue
-        measured = _read_comparisons(runs, name)
-        if not measured:
-            messages.append(f"{name}: no comparison with {CONTROL} in {runs}; its table stays as it is")
-            continue
-        page, (before, section, after) = _split(texts, name)
-        ranked = choose_subjects([read_scenario(str(path))])[0]
-        table = "\n".join(_table(mitigations, measured, _read_rows(section), ranked))
-        texts[page] = f"{before}\n{table}\n\n{after}"
-        messages.append(f"{name}: {len(mitigations)} mitigations, from {', '.join(sorted(each.record.id for each in measured))}")
-        written += 1
-    if not written:
-        raise BadInputError(
-            "\n".join([*messages, "there is no table to write; run a comparison first, like: stallbench compare longtx"])
-        )
-    for page, text in texts.items():
-        replace_file(page, text)
-    return messages
+    blocks, messages = {}, []
+    for name, path in find_scenarios().items():
+        if mitigations := _find_mitigations(path):
+            measured = _read_comparisons(published, name)
+            ranked = choose_subjects([read_scenario(str(path))])[0]
+            earlier = published.earlier(f"mitigations-{name}")
+            blocks[name] = list(_table(mitigations, measured, earlier.rows if earlier else (), ranked, published))
+            origins = ", ".join(sorted(each.record.id for each in measured)) or "no comparison of this version"
+            messages.append(f"{name}: {len(mitigations)} mitigations, from {origins}")
+    return blocks, messages
 
 
 def _find_mitigations(path: Path) -> dict[str, Scenario]:
@@ -95,105 +82,72 @@ def _find_mitigations(path: Path) -> dict[str, Scenario]:
     return {name: scenario for name, scenario in variants.items() if scenario.mitigation}
 
 
-def _read_comparisons(runs: Path, scenario: str) -> list[Measured]:
-    records = [folder.read() for folder in find_comparison_folders(runs)]
+def _read_comparisons(published: Published, scenario: str) -> list[Measured]:
     return [
         Measured(record=record, results=find_results(record))
-        for record in records
-        if record.scenario.name == scenario and record.status == "completed"
+        for record in published.comparisons(scenario)
         if CONTROL in record.names or any(variant.reference for variant in record.variants)
     ]
-
-
-def _split(texts: Mapping[Path, str], scenario: str) -> tuple[Path, tuple[str, str, str]]:
-    """Return the page with the markers of ``scenario``, and its text before, between and after them.
-
-    The markers belong to the outer parts.
-    """
-    begin, end = f"<!-- {scenario}: begin -->\n", f"<!-- {scenario}: end -->"
-    for page, text in texts.items():
-        before, found, rest = text.partition(begin)
-        section, found_end, after = rest.partition(end)
-        if found and found_end:
-            return page, (before + begin, section, end + after)
-    raise BadInputError(
-        f"{', '.join(map(str, texts))}: no markers for the table of {scenario}; add the lines {begin.strip()} and {end} where it belongs"
-    )
-
-
-def _read_rows(section: str) -> dict[str, tuple[str, str]]:
-    """Return the rows of a table by mitigation: each without its last cell, and the footnote that the last cell refers to.
-
-    An outcome has no mark of another measure: whether it needs one depends on the scenario.
-    """
-    footnotes = dict(re.findall(r"^(\d+)\. (.+)$", section, re.MULTILINE))
-    rows = re.findall(r"^(\| `(\w+)`: .*) \| (\d+) \|$", section.replace(_ANOTHER_MEASURE, ""), re.MULTILINE)
-    return {name: (row, footnotes[number]) for row, name, number in rows if number in footnotes}
 
 
 def _table(
     mitigations: Mapping[str, Scenario],
     measured: Sequence[Measured],
-    kept: Mapping[str, tuple[str, str]],
+    earlier: Sequence[EarlierRow],
     ranked: ComparedMetric,
+    published: Published,
 ) -> Iterator[str]:
     """Yield the lines of a table.
 
-    ``kept``: present rows with their footnotes, for mitigations that no comparison on disk includes. ``ranked``: what the scenario ranks
-    its variants by; if it is a latency, there is a column with the time to saturation.
+    ``earlier``: what an earlier version published of mitigations. ``ranked``: what the scenario ranks its variants by; if it is a latency, there is a
+    column with the time to saturation.
     """
-    footnotes: list[str] = []
+    footnotes = Footnotes()
+    yield from footnotes.add_to(list(_make_rows(mitigations, measured, earlier, ranked, published, footnotes)))
+
+
+def _make_rows(
+    mitigations: Mapping[str, Scenario],
+    measured: Sequence[Measured],
+    earlier: Sequence[EarlierRow],
+    ranked: ComparedMetric,
+    published: Published,
+    footnotes: Footnotes,
+) -> Iterator[str]:
+    before = {row.name: row for row in earlier}
     saturates = ranked.metric.startswith(_LATENCY)
-
-    def refer_to(footnote: str) -> int:
-        if footnote not in footnotes:
-            footnotes.append(footnote)
-        return footnotes.index(footnote) + 1
-
-    titles = [
-        "mitigation",
-        "outcome",
-        "with it",
-        "without it",
-        *(["time to saturation"] if saturates else []),
-        _COST_TITLE[saturates],
-    ]
-    yield f"| {' | '.join([*titles, 'proposed by', 'from'])} |"
-    yield "|---" * (len(titles) + 2) + "|"
+    titles = ["outcome", "with it", "without it", *(["time to saturation"] if saturates else []), _COST_TITLE[saturates]]
+    yield from format_heading(["mitigation", *titles, "proposed by", "from"])
     for name, scenario in mitigations.items():
         of_it = [each for each in measured if each.includes(name)]
-        beginning, ending = f"| `{name}`: {scenario.summary}", f"{scenario.mitigation} |"
         judged_by = (judged_subject_of(scenario) or ranked).key
+        origin = ""
         if of_it:
             best = max(of_it, key=lambda each: each.suitability(name))
             saturation = [_saturation(best, name)] if saturates else []
             cells = [_outcome(best, name), *_figures(best, name), *saturation, _costs(best, name)]
-            footnote = _describe_source(best.record, name)
-            yield _mark(f"{beginning} | {' | '.join(cells)} | {ending} {refer_to(footnote)} |", footnote, judged_by)
-        elif name in kept:
-            row, footnote = kept[name]
-            yield _mark(f"{row} | {refer_to(footnote)} |", footnote, judged_by)
+            source = _describe_source(best.record, name)
+            origin = footnotes.refer_to(source, published.find_reasons(best.record))
+            cells[0] = _mark(cells[0], source, judged_by)
+        elif name in before:
+            cells = [before[name].cells.get(title, "") for title in titles]
+            origin = footnotes.refer_to(before[name].source, [OF_EARLIER_VERSIONS])
+            cells[0] = _mark(cells[0].removeprefix(_ANOTHER_MEASURE), before[name].source, judged_by)
         else:
             reasons = [each.record.left_out[name] for each in measured if name in each.record.left_out]
-            why = f": {reasons[-1]}" if reasons else ""
-            yield f"{beginning} | not measured{why} {'| ' * (len(titles) - 1)}{ending} |"
-    yield ""
-    for number, footnote in enumerate(footnotes, 1):
-        yield f"{number}. {footnote}"
+            cells = [f"not measured{f': {reasons[-1]}' if reasons else ''}", *[""] * (len(titles) - 1)]
+        yield f"| {' | '.join([f'`{name}`: {scenario.summary}', *cells, str(scenario.mitigation), origin])} |"
 
 
 def _describe_source(record: ComparisonRecord, name: str) -> str:
     judged_by, reference = record.judged_by[name].key, record.references[name]
     without = "*without it*" if reference == CONTROL else f"*without it* (`{reference}`)"
-    return f"{format_code(format_command(record))}, {record.id[:8]}; *with it* and {without}: `{judged_by}`."
+    return f"{link_study(record)}: {format_code(format_command(record))}; *with it* and {without}: `{judged_by}`."
 
 
-def _mark(row: str, footnote: str, judged_by: str) -> str:
-    """Return the row with a mark before its outcome, if its footnote names another measure than ``judged_by``."""
-    if footnote.endswith(f" `{judged_by}`."):
-        return row
-    mitigation, outcome = row.split(" | ", 1)
-    return f"{mitigation} | {_ANOTHER_MEASURE}{outcome}"
+def _mark(outcome: str, source: str, judged_by: str) -> str:
+    """Return an outcome, with a mark if its source names another measure than ``judged_by``."""
+    return outcome if source.endswith(f" `{judged_by}`.") else f"{_ANOTHER_MEASURE}{outcome}"
 
 
 def _outcome(measured: Measured, name: str) -> str:
@@ -267,14 +221,12 @@ def _costs(measured: Measured, name: str) -> str:
 
 def main() -> None:
     """Write them."""
-    parser = argparse.ArgumentParser(prog="python -m tools.mitigation_tables", description=__doc__)
-    parser.add_argument("scenario", nargs="?", metavar="SCENARIO", help="only the table of this one")
-    parser.add_argument("--runs", type=Path, default=RUNS, metavar="FOLDER", help="where the comparisons are (%(default)s)")
-    options = parser.parse_args()
     try:
-        print(*write_tables(options.runs, options.scenario), sep="\n")
+        blocks, messages = make_blocks(Collection())
+        write_blocks(PAGES, blocks)
     except BadInputError as error:
         sys.exit(str(error))
+    print(*messages, sep="\n")
 
 
 if __name__ == "__main__":

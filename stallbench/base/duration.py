@@ -40,6 +40,7 @@ def _read_duration_s(value: object, info: ValidationInfo) -> object:
     return value if info.context and info.context.get(ON_RECORD) else parse_duration_s(value)
 
 
-_SCHEMA = {"type": "string", "pattern": f"^{_DURATION.pattern}$".replace("?P<number>", "").replace("?P<unit>", "")}
-Duration = Annotated[float, BeforeValidator(_read_duration_s), WithJsonSchema(_SCHEMA)]
+DURATION_SCHEMA = {"type": "string", "pattern": f"^{_DURATION.pattern}$".replace("?P<number>", "").replace("?P<unit>", "")}
+"""Of a duration in a scenario's file; in a record it is a number."""
+Duration = Annotated[float, BeforeValidator(_read_duration_s), WithJsonSchema(DURATION_SCHEMA)]
 """A field that is written as a duration and holds seconds."""

@@ -37,9 +37,17 @@ def kinds_of(library: Library) -> list[PackageKind]:
 
 def installation_of(library: Library) -> Path:
     """Return the folder that contains the library, or will contain it."""
-    locks = b"".join(path.read_bytes() for kind in kinds_of(library) for path in kind.files(library.folder))
-    key = hashlib.sha256(locks + sys.version.encode()).hexdigest()[:16]
+    key = hashlib.sha256(_read_locks(library) + sys.version.encode()).hexdigest()[:16]
     return CACHE / "libraries" / f"{_cache_name(library)}-{key}"
+
+
+def hash_locks(library: Library) -> str:
+    """Return a hash of what decides which packages are installed for the library."""
+    return hashlib.sha256(_read_locks(library)).hexdigest()[:16]
+
+
+def _read_locks(library: Library) -> bytes:
+    return b"".join(path.read_bytes() for kind in kinds_of(library) for path in kind.files(library.folder))
 
 
 def is_installed(library: Library) -> bool:

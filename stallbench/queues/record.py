@@ -28,6 +28,7 @@ class LibraryRecord(_Part):
     renews_claims: bool = Field(
         default=False, description="whether a worker renews the claim of a job that it executes, so that it expires later"
     )
+    locks: str = Field(default="", description="hash of its locks, and so of what was installed; empty in an older record")
 
 
 class QueueRecord(_Part):
@@ -59,6 +60,10 @@ class QueueRecord(_Part):
     indexes: tuple[str, ...]
     claim_pattern: str = Field(
         default="", description="regular expression that finds the claim statement; empty if there is none"
+    )
+    code: str = Field(
+        default="",
+        description="hash of its module and statements; of a library, of its adapter, command and statements; empty in an older record",
     )
     library: LibraryRecord | None = Field(
         default=None, description="the published library, if the queue is one; none for an algorithm of the bench"

@@ -25,6 +25,10 @@ from stallbench.scenario.model import Scenario
 from stallbench.servers.record import ServerRecord
 
 FORMAT = 2
+MEASUREMENT = 1
+"""Version of the measurement. Whoever changes how runs are carried out, or how figures are computed, so that the same queue would have other figures,
+adds one: figures that were measured before are then shown as stale (`stallbench.evidence.staleness`).
+"""
 RunStatus = Literal["running", "completed", "aborted", "failed"]
 
 
@@ -38,6 +42,7 @@ class BenchRecord(_Part):
     """The process of the bench."""
 
     version: str
+    measurement: int = Field(default=0, description="version of the measurement (`MEASUREMENT`); 0 in a record that does not say")
     pid: int
     process_started_s: float = Field(description="seconds since 1970; with the pid it identifies the process")
 
@@ -183,7 +188,12 @@ def describe_bench() -> BenchRecord:
     """Return the process that writes a record, so that other processes can check whether it still runs."""
     import psutil
 
-    return BenchRecord(version=stallbench.__version__, pid=os.getpid(), process_started_s=psutil.Process().create_time())
+    return BenchRecord(
+        version=stallbench.__version__,
+        measurement=MEASUREMENT,
+        pid=os.getpid(),
+        process_started_s=psutil.Process().create_time(),
+    )
 
 
 def read_record(path: AnyPath) -> RunRecord:

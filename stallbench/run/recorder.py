@@ -9,7 +9,9 @@ from typing import Any
 
 from stallbench.base.storage.atomic_file import replace_file
 from stallbench.libraries import Library
+from stallbench.libraries.installation import hash_locks
 from stallbench.queues import find_queue
+from stallbench.queues.code_hash import hash_queue
 from stallbench.queues.library_queue import LibraryQueue
 from stallbench.queues.queue import OptionRole
 from stallbench.queues.record import LibraryRecord, QueueRecord
@@ -136,6 +138,7 @@ def describe_queue(scenario: Scenario) -> QueueRecord:
         tables=queue.tables,
         indexes=queue.indexes,
         claim_pattern=queue.claim_pattern,
+        code=hash_queue(queue),
         library=_describe_library(library, options.model_dump()) if library else None,
         summary=queue.summary,
         source=library.source if library else queue.source,
@@ -151,6 +154,7 @@ def _describe_library(library: Library, options: Mapping[str, Any]) -> LibraryRe
         rescue=library.rescue.what,
         settings=library.compute_settings(options),
         renews_claims=library.rescue.renews_claims,
+        locks=hash_locks(library),
     )
 
 

@@ -164,6 +164,8 @@ class Check(ABC):
     severity: ClassVar[Severity] = Severity.PROPERTY
     judges_observations: ClassVar[bool] = False
     """Whether it can judge a server that was only observed, of which there are only samples."""
+    judges_figures: ClassVar[bool] = False
+    """Whether it needs only the figures and the outcome of a run, so that it judges a published run again."""
 
     @abstractmethod
     def judge(self, run: RunTables) -> list[Finding]:

@@ -27,6 +27,7 @@ class Expectations(Check):
     position = 0
     severity = Severity.EXPECTATION
     judges_observations = True
+    judges_figures = True
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each expectation; info if the scenario has none."""

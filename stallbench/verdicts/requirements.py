@@ -38,6 +38,7 @@ class Requirements(Check):
 
     name = "requirements"
     position = 0
+    judges_figures = True
 
     def judge(self, run: RunTables) -> list[Finding]:
         """Return a finding for each part of the outcome that something is required of; info if nothing is. What is unknown never passes."""

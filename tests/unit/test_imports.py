@@ -27,6 +27,7 @@ pipeline
 verdicts
 report
 studies
+evidence
 observe
 testing commands leftovers cli
 """

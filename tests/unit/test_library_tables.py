@@ -1,170 +1,97 @@
-"""The tables of libraries in the documentation are written from the runs on disk, and nothing else."""
+"""The tables of libraries in the documentation are made from what is published, and nothing else."""
 
 from __future__ import annotations
 
-import json
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from stallbench.base.number_text import format_value
-from stallbench.errors import BadInputError
+from stallbench.evidence.collection import Collection
+from stallbench.evidence.document import RunDocument
 from stallbench.libraries import find_libraries
-from tests.unit.made_up_library_runs import MARKERS, README_MARKERS, make_page, make_run, read_row, read_section, write
+from tests.unit.made_up_published import HELD_CHANGES, MadeUpPublished, read_rows
+from tools.generated_blocks import fill
 from tools.library_tables.library_run import LibraryRun
-from tools.library_tables.tables import PAGES, README, write_tables
-from tools.library_tables.text import read_cells
+from tools.library_tables.tables import PAGES, README, make_blocks
+
+RIVER, PGMQ, PROCRASTINATE = "River 0.51.1", "PGMQ 1.1.4", "Procrastinate 3.10.0"
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Path:
-    return make_page(tmp_path)
+def published() -> MadeUpPublished:
+    return MadeUpPublished()
 
 
-def test_a_cell_is_of_the_newest_run_and_refers_to_it(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
-    make_run(tmp_path, "20260102T000000Z-worker-crash", "procrastinate", snapshot="8,claimed\n9,claimed\n10,ready\n")
-    write(tmp_path, page)
-    row = read_row(page, "Procrastinate")
-    assert "2 stranded" in row
-    assert row.endswith("(1) |  |  |  |  |  |  |  |"), "the cells of the other scenarios are empty"
-    assert (
-        """1. [20260102T000000Z](results/library-runs/faults.csv): `stallbench run worker-crash --set 'queue={kind="library:procrastinate"}'`"""
-        in page.read_text()
+def rows_of(published: MadeUpPublished, block: str) -> dict[str, dict[str, str]]:
+    return read_rows(make_blocks(published)[0][block])
+
+
+def with_figure(document: RunDocument, measure: str, statistic: str, values: Sequence[float]) -> RunDocument:
+    figures = {**document.figures, measure: {**document.figures[measure], statistic: tuple(values)}}
+    return document.model_copy(update={"figures": figures})
+
+
+def test_the_pages_are_current() -> None:
+    """Repeat ``python -m tools.library_tables`` after a change of ``evidence/``, of a library's definition or of a rule."""
+    blocks, _ = make_blocks(Collection())
+    assert {page: page.read_text() for page in (*PAGES, README)} == fill([*PAGES, README], blocks)
+
+
+def test_a_cell_is_of_the_newest_run_and_refers_to_it(published: MadeUpPublished) -> None:
+    published.add_run("20260101T000000Z-worker-crash", "procrastinate")
+    published.add_run("20260102T000000Z-worker-crash", "procrastinate")
+    lines = make_blocks(published)[0]["faults"]
+    assert read_rows(lines)[PROCRASTINATE]["`worker-crash`"].endswith("(1)")
+    assert lines[-1].startswith("1. [20260102T000000Z](../evidence/runs/20260102T000000Z-worker-crash.json): `stallbench run")
+    assert not any("20260101" in line for line in lines)
+
+
+def test_a_cell_says_what_happened_to_the_queue(published: MadeUpPublished) -> None:
+    run = LibraryRun(
+        published.run(published.add_run("20260101T000000Z-stuck-listener", "river", "stuck-listener", ["producers.rate=30"]).id)
     )
-    assert "20260101" not in page.read_text()
+    outcome = run.stored.verdict.outcome
+    assert outcome is not None
+    assert outcome.worst is not None
+    before, held = (run.metric("claim_statement_buffers.per_call", phase) for phase in ("baseline", "longtx"))
+    assert before is not None
+    assert held is not None
+    cell = rows_of(published, "faults")[RIVER]["`stuck-listener`"]
+    assert cell.startswith(outcome.worst.effect)
+    assert "nothing lost, repeated or stranded" in cell
+    assert f"{format_value(before)} → {format_value(held)} buffers per claim" in cell
 
 
-def test_a_variant_with_a_column_of_its_own_does_not_replace_a_run_of_its_scenario(tmp_path: Path, page: Path) -> None:
+def test_a_cell_without_a_run_has_what_an_earlier_version_published_marked_as_stale(published: MadeUpPublished) -> None:
+    published.add_earlier("libraries-server-crash", RIVER, **{"server-crash": "fell over"})
+    assert rows_of(published, "faults")[RIVER]["`server-crash`"] == "fell over"
+    assert make_blocks(published)[0]["faults"][0].startswith("*Stale: all of this was measured by a version")
+    published.add_run("20260101T000000Z-worker-crash", "river")
+    assert rows_of(published, "faults")[RIVER]["`server-crash`"] == "*earlier:* fell over"
+    published.add_run("20260101T000000Z-server-crash", "river", "server-crash")
+    assert "fell over" not in rows_of(published, "faults")[RIVER]["`server-crash`"]
+
+
+def test_a_stale_run_is_marked_with_the_reason(published: MadeUpPublished) -> None:
+    published.add_run("20260101T000000Z-worker-crash", "river")
+    published.add_run("20260101T000001Z-worker-crash", "procrastinate")
+    published.stale["20260101T000000Z-worker-crash"] = "the scenario has changed"
+    lines = make_blocks(published)[0]["faults"]
+    assert read_rows(lines)[RIVER]["`worker-crash`"].endswith("(2 *stale*)")
+    assert read_rows(lines)[PROCRASTINATE]["`worker-crash`"].endswith("(1)")
+    assert lines[-1].endswith("*Stale*: the scenario has changed.")
+
+
+def test_a_variant_with_a_column_of_its_own_does_not_replace_a_run_of_its_scenario(published: MadeUpPublished) -> None:
     at_30 = ["producers.rate=30"]
-    make_run(tmp_path, "20260101T000000Z-pgbouncer", "procrastinate", "pgbouncer", "7,claimed\n", at_30)
-    make_run(tmp_path, "20260102T000000Z-pgbouncer", "procrastinate", "pgbouncer", changes=at_30, variant="from_the_start")
-    make_run(tmp_path, "20260103T000000Z-pgbouncer", "procrastinate", "pgbouncer", changes=at_30, variant="que")
-    write(tmp_path, page)
-    cells = read_cells(read_section(page, "faults"))[find_libraries()["procrastinate"].title_and_version]
-    assert "1 stranded" in cells["`pgbouncer`"]
-    assert "nothing lost or repeated" in cells["`pgbouncer --variant from_the_start`"]
-    assert "stallbench run pgbouncer --variant from_the_start --set" in read_section(page, "faults")
-    figures = pd.read_csv(page.parent / "results" / "library-runs" / "faults.csv")
-    assert sorted(zip(figures["scenario"], figures["run"], strict=True)) == [
-        ("pgbouncer", "20260101T000000Z-pgbouncer"),
-        ("pgbouncer --variant from_the_start", "20260102T000000Z-pgbouncer"),
-    ]
-
-
-def test_a_cell_begins_with_a_fault_that_was_not_complete(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-rolling-deploy", "procrastinate", "rolling-deploy", snapshot="7,claimed\n")
-    folder = tmp_path / "20260101T000000Z-rolling-deploy"
-    record = json.loads((folder / "run.json").read_text())
-    why = "only 1 of 3 deployments were complete when its time was over; the last new worker that could not start was killed"
-    lapsed = {
-        "name": "deploy-1",
-        "category": "fault",
-        "kind": "deploy",
-        "on": "workers",
-        "active_to_end": False,
-        "why_ended": why,
-    }
-    (folder / "run.json").write_text(json.dumps(record | {"injections": [lapsed]}))
-    write(tmp_path, page)
-    assert "|  | only 1 of 3 deployments were complete when its time was over, " in page.read_text()
-    assert "that could not start" not in page.read_text()
-
-
-@pytest.mark.parametrize("intended", ["running", "stopped"], ids=["during the load", "noticed when the load had ended"])
-def test_a_run_that_ended_because_every_worker_had_exited_says_so(tmp_path: Path, page: Path, intended: str) -> None:
-    make_run(tmp_path, "20260101T000000Z-server-crash", "delayed_job", "server-crash")
-    path = tmp_path / "20260101T000000Z-server-crash" / "run.json"
-    record = json.loads(path.read_text())
-    for process in record["processes"]:
-        if process["role"] == "worker":
-            process |= {"intended": intended, "exit_code": 1}
-    reason = f"every worker has ended; see {path.parent}/logs"
-    path.write_text(json.dumps(record | {"status": "failed", "reason": reason}))
-    shutil.rmtree(path.parent / "tables")
-    write(tmp_path, page)
-    assert "|  |  | every worker exited (1) |  |" in page.read_text()
-    figures = pd.read_csv(page.parent / "results" / "library-runs" / "faults.csv")
-    assert list(figures["reason"]) == ["every worker has ended; see 20260101T000000Z-server-crash/logs"], "no machine's path"
-
-
-def test_a_cell_without_a_run_on_this_disk_keeps_what_the_page_says(tmp_path: Path, page: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    make_run(first, "20260101T000000Z-worker-crash", "procrastinate")
-    write(first, page)
-    before = read_row(page, "Procrastinate")
-    make_run(second, "20260102T000000Z-server-crash", "river", "server-crash")
-    write(second, page)
-    assert read_row(page, "Procrastinate") == before
-    assert read_row(page, "River").endswith("(2) |  |  |  |  |  |")
-    assert "2. [20260102T000000Z](results/library-runs/faults.csv): `stallbench run server-crash" in page.read_text()
-
-
-def test_each_cell_links_to_the_figures_of_its_run(tmp_path: Path, page: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    make_run(first, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
-    make_run(first, "20260101T000001Z-worker-crash", "river")
-    write(first, page)
-    make_run(second, "20260102T000000Z-worker-crash", "river", snapshot="7,claimed\n8,claimed\n", exited=["worker-1"])
-    write(second, page)
-    figures = pd.read_csv(page.parent / "results" / "library-runs" / "faults.csv").set_index("library")
-    assert list(figures.index) == ["procrastinate", "river"], "the newer run replaces the older one, another is kept"
-    river = figures.loc["river"]
-    assert (river["run"], river["scenario"], river["verdict"]) == ("20260102T000000Z-worker-crash", "worker-crash", "pass")
-    assert (river["jobs enqueued"], river["jobs completed"], river["stranded"], river["workers exited"]) == (910, 910, 2, 1)
-    assert "2 stranded, 1 of" in read_row(page, "River")
-
-
-def test_every_library_says_when_the_job_of_a_dead_worker_runs_again(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate")
-    write(tmp_path, page)
-    for library in find_libraries().values():
-        assert f"| {library.title} {library.version} |" in page.read_text()
-    assert "| never | nothing by default" in page.read_text()
-    assert "| never; failed after 1.5m | another worker, when the reservation has expired" in page.read_text(), (
-        "Laravel, one attempt"
-    )
-
-
-def test_without_a_run_of_a_library_nothing_is_written(tmp_path: Path, page: Path) -> None:
-    with pytest.raises(BadInputError, match="has no run of a library that can be shown; try: stallbench run worker-crash"):
-        write(tmp_path, page)
-    assert page.read_text() == MARKERS
-
-
-def test_each_marker_is_on_one_page_of_the_docs() -> None:
-    text = "".join(page.read_text() for page in PAGES)
-    assert [text.count(marker) for marker in MARKERS.splitlines()] == [1] * len(MARKERS.splitlines())
-
-
-def test_a_table_is_written_to_the_page_that_has_its_markers(tmp_path: Path, page: Path) -> None:
-    of_faults = "<!-- faults: begin -->\n<!-- faults: end -->\n"
-    page.write_text(page.read_text().replace(of_faults, ""))
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate")
-    with pytest.raises(BadInputError, match=r"libraries\.md: has no markers for the table faults; add the lines"):
-        write(tmp_path, page)
-    other = page.with_name("faults.md")
-    other.write_text(of_faults)
-    write_tables(tmp_path, [page, other], page.with_name("README.md"))
-    assert "nothing lost or repeated" in other.read_text()
-    assert "nothing by default" in page.read_text(), "the table of rescues"
-
-
-def test_the_readme_shows_a_few_columns_of_the_first_table(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate")
-    write(tmp_path, page)  # which writes the titles
-    (library,) = (each for each in find_libraries().values() if each.name == "procrastinate")
-    row = f"| {library.title_and_version} | 130 | 1 → 2 | 3 → 4 | 5 → 6 | 7 → 8 | 9 |  |  | 10 | 11 | 28 s | 1 |"
-    titles = next(line for line in page.read_text().splitlines() if "capacity" in line)
-    page.write_text(page.read_text().replace(f"{titles}\n", f"{titles}\n{row}\n", 1))
-    write(tmp_path, page)
-    assert f"| {library.title_and_version} | 130 | 3 → 4 | 7 → 8 | 28 s | never |" in page.with_name("README.md").read_text()
-
-
-def test_the_readme_has_all_markers() -> None:
-    assert all(marker in README.read_text() for marker in README_MARKERS.splitlines())
+    published.add_run("20260101T000000Z-pgbouncer", "river", "pgbouncer", at_30)
+    published.add_run("20260102T000000Z-pgbouncer", "river", "pgbouncer", at_30, variant="from_the_start")
+    published.add_run("20260103T000000Z-pgbouncer", "river", "pgbouncer", at_30, variant="que")
+    cells = rows_of(published, "faults")[RIVER]
+    assert cells["`pgbouncer`"].endswith("(1)")
+    assert cells["`pgbouncer --variant from_the_start`"].endswith("(2)")
 
 
 @pytest.mark.parametrize(
@@ -176,101 +103,125 @@ def test_the_readme_has_all_markers() -> None:
     ],
 )
 def test_a_run_with_other_settings_than_the_page_allows_replaces_no_cell(
-    tmp_path: Path, page: Path, change: str, key: str
+    published: MadeUpPublished, change: str, key: str
 ) -> None:
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
-    make_run(tmp_path, "20260102T000000Z-worker-crash", "procrastinate", changes=[change])
-    messages = write(tmp_path, page)
-    assert "1 stranded" in read_row(page, "Procrastinate")
+    published.add_run("20260101T000000Z-worker-crash", "procrastinate")
+    published.add_run("20260102T000000Z-worker-crash", "procrastinate", changes=[change])
+    published.add_run("20260103T000000Z-worker-crash", "procrastinate", file="mine/worker-crash.toml")
+    blocks, messages = make_blocks(published)
+    assert "[20260101T000000Z]" in blocks["faults"][-1]
     assert any(f"20260102T000000Z-worker-crash is left out: it changes {key}" in message for message in messages), messages
+    assert any("20260103T000000Z-worker-crash is left out: its file is mine" in message for message in messages), messages
 
 
-def test_a_run_of_another_file_with_the_name_of_a_scenario_replaces_no_cell(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
-    make_run(tmp_path, "20260102T000000Z-worker-crash", "procrastinate", file="mine/worker-crash.toml")
-    messages = write(tmp_path, page)
-    assert "1 stranded" in read_row(page, "Procrastinate")
-    assert any("20260102T000000Z-worker-crash is left out: its file is mine/worker-crash.toml" in each for each in messages), (
-        messages
-    )
-
-
-def test_a_run_at_another_load_says_so_in_its_footnote_and_replaces_no_cell_of_a_run_without(tmp_path: Path, page: Path) -> None:
-    changed = tmp_path / "changed"
-    make_run(changed, "20260102T000000Z-worker-crash", "procrastinate", changes=["producers.rate=40", "workers.count=4"])
-    make_run(changed, "20260103T000000Z-worker-crash", "river")
-    write(changed, page)
-    command = """`stallbench run worker-crash --set 'queue={kind="library:procrastinate"}' --set producers.rate=40 --set workers.count=4`"""
-    assert f"1. [20260102T000000Z](results/library-runs/faults.csv): {command}" in read_section(page, "faults")
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate", snapshot="7,claimed\n")
-    write(tmp_path, page)
-    assert "1 stranded" in read_row(page, "Procrastinate")
-    published = page.read_text()
+def test_a_run_at_another_load_replaces_no_cell_of_a_run_without(published: MadeUpPublished) -> None:
+    published.add_run("20260102T000000Z-worker-crash", "procrastinate", changes=["producers.rate=40", "workers.count=4"])
+    assert "workers.count=4" in make_blocks(published)[0]["faults"][-1]
+    published.add_run("20260101T000000Z-worker-crash", "procrastinate")
+    blocks, messages = make_blocks(published)
+    assert "[20260101T000000Z]" in blocks["faults"][-1]
     reason = "20260102T000000Z-worker-crash is left out: it changes producers.rate, workers.count, and there is a run without"
-    assert reason in write(changed, page), "the run without is on the page only"
-    assert page.read_text() == published
-    shutil.move(changed / "20260102T000000Z-worker-crash", tmp_path)
-    assert reason in write(tmp_path, page), "both are on the disk"
-    assert page.read_text() == published
+    assert reason in messages
 
 
-def test_a_run_whose_server_logged_every_statement_is_shown_with_the_option_in_its_command(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "river")
-    make_run(tmp_path, "20260102T000000Z-worker-crash", "river", changes=["database.settings.log_statement=all"])
-    write(tmp_path, page)
-    command = """`stallbench run worker-crash --set 'queue={kind="library:river"}' --set database.settings.log_statement=all`"""
-    assert f"1. [20260102T000000Z](results/library-runs/faults.csv): {command}" in read_section(page, "faults")
+def test_a_comparison_at_a_common_load_leaves_the_rows_at_own_capacity(published: MadeUpPublished, tmp_path: Path) -> None:
+    published.add_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    assert rows_of(published, "longtx")[RIVER]["capacity, jobs/s"] == "700"
+    assert rows_of(published, "libraries")[RIVER]["capacity, jobs/s"] == "700"
+    published.add_comparison(tmp_path, "20260102", {"river": 600.0, "pgmq": 400.0}, "common")
+    assert rows_of(published, "longtx")[RIVER]["capacity, jobs/s"] == "700"
+    common = rows_of(published, "longtx-common")[RIVER]
+    load = published.run("20260102T000001Z-longtx").record.scenario.producers.rate
+    assert (common["capacity, jobs/s"], common["load, jobs/s"]) == ("600", format_value(load))
 
 
-def test_a_run_at_the_scenario_s_own_rate_replaces_no_cell_of_the_rate_that_the_page_states(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-pgbouncer", "celery", "pgbouncer", "7,claimed\n", ["producers.rate=30"])
-    make_run(tmp_path, "20260102T000000Z-pgbouncer", "celery", "pgbouncer")
-    make_run(tmp_path, "20260103T000000Z-pgbouncer", "celery", "pgbouncer", changes=["producers.rate=50"])
-    messages = write(tmp_path, page)
-    assert "1 stranded" in read_row(page, "Celery")
-    assert "20260102T000000Z-pgbouncer is left out: the page's runs have --set producers.rate=30" in messages
-    assert any("20260103T000000Z-pgbouncer is left out: it changes producers.rate; allowed:" in each for each in messages), (
-        messages
-    )
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        ("phases.longtx.jobs=100",),
+        (*HELD_CHANGES, "phases.baseline.duration=1s"),
+        (*HELD_CHANGES, "workers.count=9"),
+        (*HELD_CHANGES, "database.version=18"),
+    ],
+)
+def test_a_comparison_with_other_settings_replaces_no_row(
+    published: MadeUpPublished, tmp_path: Path, changes: Sequence[str]
+) -> None:
+    published.add_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    published.add_comparison(tmp_path, "20260102", {"river": 600.0, "pgmq": 400.0}, "own", changes)
+    blocks, messages = make_blocks(published)
+    assert read_rows(blocks["longtx"])[RIVER]["capacity, jobs/s"] == "700"
+    assert any("20260102T000000Z-compare-longtx is left out" in message for message in messages), messages
 
 
-def test_workers_of_which_a_part_exited_are_counted(tmp_path: Path, page: Path) -> None:
-    make_run(
-        tmp_path,
-        "20260101T000000Z-pgbouncer",
-        "celery",
-        "pgbouncer",
-        changes=["producers.rate=30"],
-        exited=["worker-1", "worker-4"],
-    )
-    write(tmp_path, page)
-    assert "2 of 4 workers exited" in read_row(page, "Celery")
+def test_a_row_without_a_comparison_is_of_an_earlier_version(published: MadeUpPublished, tmp_path: Path) -> None:
+    published.add_earlier("libraries-longtx", RIVER, **{"latency p95, ms": "202 → 287"})
+    lines = make_blocks(published)[0]["longtx"]
+    assert lines[0].startswith("*Stale: all of this was measured by a version of the bench that kept neither")
+    assert read_rows(lines)[RIVER]["latency p95, ms"] == "202 → 287"
+    published.add_comparison(tmp_path, "20260101", {"pgmq": 500.0, "oban": 1.0}, "own")
+    rows = rows_of(published, "longtx")
+    assert rows[PGMQ]["from"] == "1"
+    assert rows[RIVER]["from"] == "2 *stale*"
 
 
-def test_what_is_in_force_in_each_worker_process_is_listed_with_its_source(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-worker-crash", "procrastinate")
-    write(tmp_path, page)
-    rows = read_cells(read_section(page, "workers"))
-    assert list(rows) == [library.title_and_version for library in find_libraries().values()]
-    assert [
-        rows["pg-boss 12.38.0"][name] for name in ("concurrency", "batch size", "poll interval", "rescue interval", "pool")
-    ] == [
-        "1",
-        "10",
-        "30 s",
-        "60 s",
-        "4",
-    ]
-    assert "*poll interval*: dist/attorney.js: notifyPollingInterval" in rows["pg-boss 12.38.0"]["where the values are from"]
-    differs = read_cells(read_section(page, "start"))["Celery with a database as broker 5.7.0"]["in what the adapter differs"]
+def test_the_cost_of_dead_tuples_is_the_rise_of_the_claim_statement_by_the_rise_of_dead_tuples(
+    published: MadeUpPublished, tmp_path: Path
+) -> None:
+    published.add_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    run = LibraryRun(published.run("20260101T000001Z-longtx"))
+    metrics = ("claim_statement_buffers.per_call", "claim_statement_ms.mean", "dead_tuples.mean")
+    buffers, milliseconds, dead = ((run.metric(name, "longtx") or 0) - (run.metric(name, "baseline") or 0) for name in metrics)
+    cells = rows_of(published, "longtx")[RIVER]
+    assert float(cells["buffers per claim and 1,000 dead tuples"]) == pytest.approx(1000 * buffers / dead, rel=0.01)
+    assert float(cells["µs per claim and 1,000 dead tuples"]) == pytest.approx(1_000_000 * milliseconds / dead, rel=0.01)
+
+
+def test_a_figure_that_was_not_measured_is_empty(published: MadeUpPublished, tmp_path: Path) -> None:
+    published.add_comparison(tmp_path, "20260101", {"river": 700.0, "pgmq": 500.0}, "own")
+    for name, document in published.documents.items():
+        figures = {measure: each for measure, each in document.figures.items() if not measure.startswith("claim_statement")}
+        published.documents[name] = document.model_copy(update={"figures": figures})
+    cells = rows_of(published, "longtx")[RIVER]
+    assert cells["dead tuples per job"]
+    assert cells["buffers per claim and 1,000 dead tuples"] == cells["µs per claim and 1,000 dead tuples"] == ""
+
+
+def test_a_library_that_does_not_run_has_a_row_with_the_reason(published: MadeUpPublished, tmp_path: Path) -> None:
+    published.add_comparison(tmp_path, "20260101", {"river": 7.0, "pgmq": 5.0}, "own", left_out={"oban": "no Python 3.12"})
+    published.add_comparison(tmp_path, "20260102", {"river": 1, "pgqueuer": 1}, "common", [], "deep-backlog")
+    rows = rows_of(published, "longtx-innodb")
+    without = {library.title_and_version for library in find_libraries().values() if "mariadb" not in library.engines}
+    assert set(rows) == without
+    assert rows[RIVER]["capacity, jobs/s"] == "does not run on MariaDB: its drivers are for PostgreSQL and SQLite"
+    assert rows_of(published, "longtx")["Oban for Python 0.7.0"]["capacity, jobs/s"] == "not run: no Python 3.12"
+    backlog = rows_of(published, "deep-backlog")
+    assert backlog[PGMQ]["claim statement, ms"] == "does not run in this scenario: each queue has a table of its own"
+
+
+def test_each_library_has_the_figures_of_the_idle_phase(published: MadeUpPublished, tmp_path: Path) -> None:
+    published.add_comparison(tmp_path, "20260101", {"river": 1, "pgmq": 1}, "common", ["workers.count=4"], "idle-cost")
+    for name, document in published.documents.items():  # the sample run has no phase ``idle``
+        phases = tuple("idle" if phase == "longtx" else phase for phase in document.phases)
+        published.documents[name] = with_figure(
+            document.model_copy(update={"phases": phases}), "pickup_ms", "p50", [4.5] * len(phases)
+        )
+    assert rows_of(published, "idle-cost")[RIVER]["pickup p50, ms"] == "4.5"
+    published.add_comparison(tmp_path, "20260102", {"river": 1, "pgmq": 1}, "common", ["workers.count=16"], "idle-cost")
+    _, messages = make_blocks(published)
+    assert [each for each in messages if each.startswith("20260102") and "it changes workers.count" in each]
+
+
+def test_what_definitions_say_is_listed(published: MadeUpPublished) -> None:
+    blocks, _ = make_blocks(published)
+    titles = [library.title_and_version for library in find_libraries().values()]
+    assert list(read_rows(blocks["rescue"])) == titles
+    assert "never; failed after 1.5m" in "".join(blocks["rescue"]), "Laravel, one attempt"
+    workers = read_rows(blocks["workers"])
+    assert list(workers) == titles
+    shown = ("concurrency", "batch size", "poll interval", "rescue interval", "pool")
+    assert [workers["pg-boss 12.38.0"][name] for name in shown] == ["1", "10", "30 s", "60 s", "4"]
+    assert "*poll interval*: dist/attorney.js: notifyPollingInterval" in workers["pg-boss 12.38.0"]["where the values are from"]
+    differs = read_rows(blocks["start"])["Celery with a database as broker 5.7.0"]["in what the adapter differs"]
     assert "--pool=solo" in differs
-
-
-def test_a_cell_says_how_much_more_a_claim_reads_while_a_longrunner_holds_the_horizon(tmp_path: Path, page: Path) -> None:
-    make_run(tmp_path, "20260101T000000Z-stuck-listener", "procrastinate", "stuck-listener", changes=["producers.rate=30"])
-    write(tmp_path, page)
-    run = LibraryRun(tmp_path / "20260101T000000Z-stuck-listener")
-    before, held = (run.metric("claim_statement_buffers.per_call", phase) for phase in ("baseline", "longtx"))
-    assert before is not None
-    assert held is not None
-    assert f"{format_value(before)} → {format_value(held)} buffers per claim" in read_row(page, "Procrastinate")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stallbench.errors import BadInputError
-from stallbench.scenario.file import find_scenarios, read_scenario, read_variants
+from stallbench.evidence.collection import Collection
+from stallbench.scenario.file import find_scenarios
 from stallbench.studies.comparison.plan import make_plan
-from stallbench.studies.comparison.record import begin_comparison
-from stallbench.verdicts.baseline.compared_metric import choose_subjects, judged_subject_of
+from stallbench.studies.comparison.record import begin_comparison, find_comparison_folders
 from tests.unit.made_up_comparison import make_made_up_record
+from tests.unit.made_up_published import MadeUpPublished, read_rows
 from tests.unit.scenario_text import SMALL
 from tools import mitigation_tables
-from tools.mitigation_tables import PAGES, write_tables
+from tools.generated_blocks import fill
+from tools.mitigation_tables import PAGES, make_blocks
 
 TEXT = f"""{SMALL}
 [variants.cure]
@@ -32,7 +32,7 @@ workers.count = 4
 summary = "No mitigation."
 workers.count = 5
 """
-MARKS = "before\n<!-- made-up: begin -->\nSTALE\n<!-- made-up: end -->\nafter\n"
+ANOTHER = "*with another measure than the scenario's:* "
 RANKED_BY = {"metric": "latency_ms.p95", "phase": "longtx", "better": "lower"}
 """What a scenario with a longrunner is ranked by, unless it chooses something else."""
 DEGRADED = [8.0, 8.2, 7.9]
@@ -63,16 +63,18 @@ def measure(
     folder.write(record.model_copy(update=changes))
 
 
+def publish(runs: Path) -> MadeUpPublished:
+    """Return the comparisons in ``runs``, as if they were published."""
+    return MadeUpPublished(records=[folder.read() for folder in find_comparison_folders(runs)])
+
+
+def lines_of(tmp_path: Path) -> list[str]:
+    return make_blocks(publish(tmp_path / "runs"))[0]["made-up"]
+
+
 def table_of(tmp_path: Path) -> dict[str, str]:
-    """Write the table into a page of marks and return its rows by mitigation."""
-    page = tmp_path / "page.md"
-    page.write_text(MARKS)
-    write_tables(tmp_path / "runs", pages=[page])
-    text = page.read_text()
-    assert text.startswith("before\n<!-- made-up: begin -->\n")
-    assert text.endswith("<!-- made-up: end -->\nafter\n")
-    assert "STALE" not in text
-    return {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+    """Return the rows of the table by mitigation."""
+    return {line.split("`")[1]: line for line in lines_of(tmp_path) if line.startswith("| `")}
 
 
 def test_each_mitigation_has_its_outcome_and_other_variants_have_no_row(tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def measure_counts(tmp_path: Path, phase: str = "longtx") -> None:
 def test_a_scenario_about_a_count_has_no_time_to_saturation_and_shows_what_its_columns_cost(tmp_path: Path) -> None:
     measure_counts(tmp_path)
     rows = table_of(tmp_path)
-    assert "| mitigation | outcome | with it | without it | cost | proposed by | from |" in (tmp_path / "page.md").read_text()
+    assert "| mitigation | outcome | with it | without it | cost | proposed by | from |" in "\n".join(lines_of(tmp_path))
     assert "| **works** (3 % of the degradation is left) | 3 | 81 | slowest claim, ms 50.2 (5.2) | a book | 1 |" in rows["cure"]
 
 
@@ -165,8 +167,8 @@ def test_a_mitigation_against_another_problem_is_judged_by_its_own_metric(tmp_pa
     measure_counts(tmp_path)
     row = table_of(tmp_path)["relief"]
     assert "| **reduces** (by lost_race.count in longtx: 51 % of the degradation is left) | 21 | 41 | jobs/s × 0.8 |" in row
-    assert "2. `" in (tmp_path / "page.md").read_text()
-    assert "*with it* and *without it*: `lost_race.count in longtx`." in (tmp_path / "page.md").read_text()
+    assert "2. [" in "\n".join(lines_of(tmp_path))
+    assert "*with it* and *without it*: `lost_race.count in longtx`." in "\n".join(lines_of(tmp_path))
 
 
 @pytest.mark.parametrize("variants", [None, "other,relief"], ids=["with control", "without control"])
@@ -190,7 +192,7 @@ def test_a_mitigation_of_another_variant_has_the_figures_of_that_one(tmp_path: P
     )
     row = table_of(tmp_path)["relief"]
     assert "| **works** (compared with other: 7 % of the degradation is left) | 302 | 4,002 | 35 s (5 s) |" in row
-    assert "; *with it* and *without it* (`other`): `latency_ms.p95 in longtx`." in (tmp_path / "page.md").read_text()
+    assert "; *with it* and *without it* (`other`): `latency_ms.p95 in longtx`." in "\n".join(lines_of(tmp_path))
 
 
 def test_a_scenario_without_a_healthy_phase_has_no_costs_at_the_baseline(tmp_path: Path) -> None:
@@ -200,83 +202,38 @@ def test_a_scenario_without_a_healthy_phase_has_no_costs_at_the_baseline(tmp_pat
     assert "jobs/s" not in rows["relief"]
 
 
-def test_a_row_of_which_no_comparison_is_left_stays_with_its_footnote(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(MARKS)
-    measure(tmp_path / "earlier", {"control": DEGRADED, "cure": MEASURED["cure"]})
-    write_tables(tmp_path / "earlier", pages=[page])
-    before = page.read_text().splitlines()
-    (cure,) = [line for line in before if line.startswith("| `cure`")]
-    measure(tmp_path / "later", {"control": DEGRADED, "relief": MEASURED["relief"]}, id="later-compare-made-up")
-    write_tables(tmp_path / "later", pages=[page])
-    after = page.read_text().splitlines()
-    assert cure in after
-    assert next(line for line in before if line.startswith("1. ")) in after
-    assert next(line for line in after if line.startswith("2. ")).endswith("`latency_ms.p95 in longtx`.")
-    assert any(line.startswith("| `relief`") and line.endswith("| a talk | 2 |") for line in after)
-
-
-@pytest.mark.parametrize("status", ["aborted", "running"])
-def test_an_unfinished_comparison_gives_no_table_and_the_page_stays(tmp_path: Path, status: str) -> None:
-    measure(tmp_path / "runs", MEASURED, status=status)
-    page = tmp_path / "page.md"
-    page.write_text(MARKS)
-    with pytest.raises(BadInputError, match="stallbench compare longtx"):
-        write_tables(tmp_path / "runs", pages=[page])
-    assert page.read_text() == MARKS
-
-
-def test_a_page_without_markers_is_refused_with_the_missing_lines(tmp_path: Path) -> None:
+def test_a_mitigation_without_a_comparison_has_the_row_of_an_earlier_version(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", {"control": DEGRADED, "relief": MEASURED["relief"]})
+    published = publish(tmp_path / "runs")
+    published.add_earlier("mitigations-made-up", "cure", outcome="**works**", with_it="1", without_it="8")
+    lines = make_blocks(published)[0]["made-up"]
+    rows = read_rows(lines)
+    (cure,) = (row for name, row in rows.items() if name.startswith("`cure`"))
+    assert (cure["outcome"], cure["with it"], cure["from"]) == (f"{ANOTHER}**works**", "1", "1 *stale*"), (
+        "the source names no measure"
+    )
+    assert any(line.startswith("1. long ago: `command` *Stale*: measured by a version of the bench") for line in lines)
     measure(tmp_path / "runs", MEASURED)
-    page = tmp_path / "page.md"
-    page.write_text("nothing\n")
-    with pytest.raises(BadInputError, match="<!-- made-up: begin -->"):
-        write_tables(tmp_path / "runs", pages=[page])
-
-
-def test_a_table_is_written_on_the_page_that_has_its_markers(tmp_path: Path) -> None:
-    measure(tmp_path / "runs", MEASURED)
-    other, page = tmp_path / "other.md", tmp_path / "page.md"
-    other.write_text("nothing\n")
-    page.write_text(MARKS)
-    write_tables(tmp_path / "runs", pages=[other, page])
-    assert other.read_text() == "nothing\n"
-    assert "STALE" not in page.read_text()
+    published.records = publish(tmp_path / "runs").records
+    assert "long ago" not in "".join(make_blocks(published)[0]["made-up"])
 
 
 def test_an_outcome_of_another_measure_says_so_until_it_is_measured_again(tmp_path: Path) -> None:
-    scenario, page = tmp_path / "made-up.toml", tmp_path / "page.md"
-    mark = "| *with another measure than the scenario's:* **"
     measure(tmp_path / "runs", MEASURED)
-    assert mark not in table_of(tmp_path)["cure"]
-    scenario.write_text(f'{TEXT}[comparison]\nmetric = "latency_ms.p50"\nphase = "longtx"\nbetter = "lower"\n')
-    write_tables(tmp_path / "runs", pages=[page])
-    assert f"{mark}works** (" in page.read_text()
-    measure(tmp_path / "others", {"control": DEGRADED, "relief": MEASURED["relief"]})
-    write_tables(tmp_path / "others", pages=[page])
-    assert page.read_text().count(f"{mark}works** (") == 1
-    scenario.write_text(TEXT)
-    write_tables(tmp_path / "others", pages=[page])
-    assert mark not in page.read_text()
+    assert ANOTHER not in table_of(tmp_path)["cure"]
+    (tmp_path / "made-up.toml").write_text(f'{TEXT}[comparison]\nmetric = "latency_ms.p50"\nphase = "longtx"\nbetter = "lower"\n')
+    assert f"{ANOTHER}**works** (" in table_of(tmp_path)["cure"]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_pages_mark_every_outcome_of_another_measure(page: Path) -> None:
-    for name in find_scenarios():
-        _, _, rest = page.read_text().partition(f"<!-- {name}: begin -->\n")
-        section, _, _ = rest.partition("<!--")
-        measured_by = dict(re.findall(r"^(\d+)\. .* `([^`]+)`\.$", section, re.MULTILINE))
-        ranked = choose_subjects([read_scenario(name)])[0]
-        for variant, outcome, number in re.findall(r"^\| `(\w+)`: [^|]*\| ([^|]*) \|.*\| (\d+) \|$", section, re.MULTILINE):
-            now = judged_subject_of(read_scenario(name, variant=variant)) or ranked
-            assert (measured_by[number] != now.key) == outcome.startswith("*with another measure than the scenario's:*"), (
-                name,
-                variant,
-            )
+def test_a_stale_comparison_is_marked(tmp_path: Path) -> None:
+    measure(tmp_path / "runs", MEASURED)
+    published = publish(tmp_path / "runs")
+    published.stale[published.records[0].id] = "measured by another measurement"
+    assert make_blocks(published)[0]["made-up"][0] == "*Stale: all of this was measured by another measurement.*"
 
 
-def test_one_page_has_markers_for_each_scenario_with_mitigations() -> None:
-    texts = [page.read_text() for page in PAGES]
-    for name, path in find_scenarios().items():
-        has_mitigations = any(read_scenario(name, variant=variant).mitigation for variant in read_variants(path))
-        assert sum(f"<!-- {name}: begin -->" in text for text in texts) == has_mitigations
+def test_the_pages_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repeat ``python -m tools.mitigation_tables`` after a change of ``evidence/``, of a scenario's mitigations or of a rule."""
+    monkeypatch.setattr(mitigation_tables, "find_scenarios", find_scenarios)
+    blocks, _ = make_blocks(Collection())
+    assert {page: page.read_text() for page in PAGES} == fill(PAGES, blocks)

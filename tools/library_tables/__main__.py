@@ -1,24 +1,24 @@
-"""``python -m tools.library_tables``: writes the tables in docs/libraries.md and docs/libraries-in-faults.md, from the runs on disk."""
+"""``python -m tools.library_tables``: writes the tables in docs/libraries.md, docs/libraries-in-faults.md and README.md, from ``evidence/``."""
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
 from stallbench.errors import BadInputError
-from stallbench.run.folder import RUNS
-from tools.library_tables.tables import write_tables
+from stallbench.evidence.collection import Collection
+from tools.generated_blocks import write_blocks
+from tools.library_tables.tables import PAGES, README, make_blocks
 
 
 def main() -> None:
     """Write them."""
-    parser = argparse.ArgumentParser(prog="python -m tools.library_tables", description=__doc__)
-    parser.add_argument("--runs", type=Path, default=RUNS, metavar="FOLDER", help="where the runs are (%(default)s)")
     try:
-        print(*write_tables(parser.parse_args().runs), sep="\n")
+        blocks, messages = make_blocks(Collection())
+        write_blocks([*PAGES, README], blocks)
     except BadInputError as error:
         sys.exit(str(error))
+    for message in messages:
+        print(message)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def _describe_capacity(of_library: LibraryRuns) -> str:
 
 
 def _describe_load(of_library: LibraryRuns) -> str:
-    return format_median([run.tables.record.scenario.producers.rate for run in of_library.runs])
+    return format_median([run.stored.record.scenario.producers.rate for run in of_library.runs])
 
 
 def _describe_saturation(of_library: LibraryRuns) -> str:
@@ -113,7 +113,7 @@ def _describe_saturation(of_library: LibraryRuns) -> str:
     known = [value for run in of_library.compared if (value := run.values.get(key)) is not None]
     if not known:
         return ""
-    phases = (phase for run in of_library.runs for phase in run.tables.record.phases)
+    phases = (phase for run in of_library.runs for phase in run.stored.record.phases)
     longest_s = max(phase.planned_duration_s for phase in phases if phase.name == HELD)
     return f"{median(known):.0f} s" if median(known) < longest_s - 1 else f"not in {longest_s:.0f} s"
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from pathlib import Path
 
+from stallbench.evidence.document import EarlierTable
+from stallbench.evidence.staleness import OF_EARLIER_VERSIONS
 from stallbench.libraries import find_libraries
 from stallbench.report.markdown import format_code
-from stallbench.run.record import RunRecord
-from stallbench.scenario.command import format_run_command
 from stallbench.scenario.model import Scenario
+from tools.generated_blocks import Footnotes, format_heading
 from tools.library_tables.allowed_changes import AllowedChanges
-from tools.library_tables.fault_figures import format_began
 from tools.library_tables.library_run import LibraryRun
-from tools.library_tables.text import Footnotes, format_heading, read_cells
+from tools.published import LINK, Published, link_run
 
 _LOGGED = {"database.settings.log_statement": "all"}
 """The server's log then shows which statements about a job arrived."""
@@ -38,29 +35,24 @@ FAULTS: Mapping[str, AllowedChanges] = {
 """The columns of the table, as words of a command, and with which changes their runs are shown."""
 
 
-def find_fault_runs(runs: Path, section: str) -> tuple[dict[tuple[str, str], LibraryRun], list[str]]:
+def find_fault_runs(published: Published) -> tuple[dict[tuple[str, str], LibraryRun], list[str]]:
     """Return the run of each library in each column of `FAULTS` that is to be shown, by both names, and a message for each run that may not.
 
-    A run counts if it is completed, or ended because no worker was left. The newest is shown, but none with deviations if one without is on
-    the disk, or in ``section``, the table on the page.
+    The newest is shown, but none with deviations if one without is published.
     """
     found: dict[tuple[str, str], LibraryRun] = {}
     messages = []
-    for path in sorted(runs.glob("*/run.json")):
-        run = LibraryRun(path.parent)
-        record = run.tables.record
-        scenario = record.scenario
+    for stored in published.runs():
+        run = LibraryRun(stored)
+        record, scenario = stored.record, stored.record.scenario
         column = name_column(scenario)
         if not run.name or column not in FAULTS:
             continue
-        if not (run.has_tables() if record.status == "completed" else run.has_lost_its_workers()):
-            continue
         allowed, before = FAULTS[column], found.get((run.name, column))
         deviations = allowed.find_deviations(scenario.changes)
-        published = read_changes(section, run.name, column) if before is None else before.tables.record.scenario.changes
         if issue := allowed.find_issue(scenario.name, scenario.file, scenario.variant, scenario.changes):
             messages.append(f"{record.id} is left out: {issue}")
-        elif deviations and published is not None and not allowed.find_deviations(published):
+        elif deviations and before is not None and not allowed.find_deviations(before.stored.record.scenario.changes):
             messages.append(f"{record.id} is left out: it changes {', '.join(deviations)}, and there is a run without")
         else:
             found[run.name, column] = run
@@ -73,35 +65,41 @@ def name_column(scenario: Scenario) -> str:
     return of_variant if of_variant in FAULTS else scenario.name
 
 
-def read_changes(section: str, name: str, column: str) -> list[str] | None:
-    """Return the changes of the run that ``section``, the table on the page, shows for a library; none if it shows no run."""
-    cell = read_cells(section).get(find_libraries()[name].title_and_version, {}).get(f"`{column}`", "")
-    footnote = Footnotes(section).find(cell)
-    if footnote is None:
-        return None
-    words = shlex.split(footnote.partition("`")[2].rpartition("`")[0])
-    return [change for option, change in pairwise(words) if option == "--set"]
+def make_fault_table(published: Published, found: Mapping[tuple[str, str], LibraryRun]) -> Iterator[str]:
+    """Yield the lines of the table; a cell without a run has what an earlier version published."""
+    footnotes = Footnotes()
+    earlier = {column: table for column in FAULTS if (table := published.earlier(f"libraries-{_slug(column)}"))}
+    rows = list(_make_rows(published, found, earlier, footnotes))
+    if earlier:
+        links = ", ".join(f"[`{column}`]({LINK}/earlier/{table.table}.json)" for column, table in earlier.items())
+        marked = f"a cell with *{_OF_EARLIER}*" if footnotes else "all of this"
+        yield from (f"*Stale: {marked} was {OF_EARLIER_VERSIONS}.* Date, command and figures of each run: {links}.", "")
+    yield from footnotes.add_to(rows if footnotes else [row.replace(f"*{_OF_EARLIER}:* ", "") for row in rows])
 
 
-def make_fault_table(found: Mapping[tuple[str, str], LibraryRun], section: str) -> Iterator[str]:
-    """Yield the lines of the table; a cell without a run keeps what ``section``, the table on the page, says."""
-    titles = {column: f"`{column}`" for column in FAULTS}
-    yield from format_heading(["library", *titles.values()])
-    footnotes = Footnotes(section)
-    kept = read_cells(section)
+def _make_rows(
+    published: Published, found: Mapping[tuple[str, str], LibraryRun], earlier: Mapping[str, EarlierTable], footnotes: Footnotes
+) -> Iterator[str]:
+    yield from format_heading(["library", *(f"`{column}`" for column in FAULTS)])
+    before = {(row.name, column): row.cells[column] for column, table in earlier.items() for row in table.rows}
     for name, library in find_libraries().items():
-        before = kept.get(library.title_and_version, {})
         cells = []
-        for column, title in titles.items():
+        for column in FAULTS:
             if run := found.get((name, column)):
-                number = footnotes.refer_to(_describe(run.tables.record))
-                cells.append(f"{run.describe_outcome()} ({number})")
+                document = run.stored.document
+                source = f"{link_run(document)}: {format_code(document.command)}."
+                cells.append(f"{run.describe_outcome()} ({footnotes.refer_to(source, published.find_reasons(document))})")
+            elif cell := before.get((library.title_and_version, column)):
+                cells.append(f"*{_OF_EARLIER}:* {cell}")
             else:
-                cells.append(footnotes.keep_cell(before.get(title, "")))
+                cells.append("")
         if any(cells):
             yield f"| {library.title_and_version} | {' | '.join(cells)} |"
-    yield from footnotes.lines()
 
 
-def _describe(record: RunRecord) -> str:
-    return f"{format_began(record)}: {format_code(format_run_command(record.scenario))}"
+def _slug(column: str) -> str:
+    return column.replace(" --variant ", "-")
+
+
+_OF_EARLIER = "earlier"
+"""Marks a cell that an earlier version published."""

@@ -16,7 +16,7 @@ from stallbench.studies.saturation import find_time_to_saturation_s
 from stallbench.verdicts.baseline.compared_metric import TIME_TO_SATURATION, ComparedMetric
 from stallbench.verdicts.check import RunTables
 from stallbench.verdicts.duplicates import count_repeated
-from stallbench.verdicts.verdict_file import read_verdict
+from stallbench.verdicts.verdict_file import RecordedVerdict, read_verdict
 
 _SAFETY_CHECKS = ("conservation", "duplicates", "requirements")
 _SAFETY = ("jobs_lost", "jobs_repeated", "jobs_unexpected")
@@ -31,7 +31,7 @@ def conclude_comparison(folder: ComparisonFolder, record: ComparisonRecord) -> t
     """
     for run in record.runs:
         if run.status == "completed" and run.folder is not None:
-            record = record.with_run(_read_run(folder.runs / run.folder, run, record))
+            record = record.with_run(_read_folder(folder.runs / run.folder, run, record))
     record = record.model_copy(update={"regressions": find_regressions(folder, record)})
     results = find_results(record)
     return record.model_copy(update={"results": results.as_json()}), results
@@ -47,13 +47,16 @@ def write_files(folder: ComparisonFolder, record: ComparisonRecord, results: Res
     write_junit(folder.path, record.scenario.name, record, suites)
 
 
-def _read_run(path: Path, run: ComparedRun, record: ComparisonRecord) -> ComparedRun:
+def _read_folder(path: Path, run: ComparedRun, record: ComparisonRecord) -> ComparedRun:
     try:
-        tables = RunTables(path)
-        values = {subject.key: _read_value(tables, subject) for subject in record.subjects}
-        verdict = read_verdict(path)
+        return read_run(RunTables(path), read_verdict(path), run, record)
     except (NoTableError, FileNotFoundError):
         return run
+
+
+def read_run(tables: RunTables, verdict: RecordedVerdict, run: ComparedRun, record: ComparisonRecord) -> ComparedRun:
+    """Return ``run`` of the comparison with its values in every subject, and its verdict. Raises what the reading of a table raises."""
+    values = {subject.key: _read_value(tables, subject) for subject in record.subjects}
     safety = [finding for finding in verdict.findings if finding.check in _SAFETY_CHECKS and finding.severity in _SAFETY]
     of_safety = {result: [finding.reason for finding in safety if finding.result == result] for result in ("fail", "unknown")}
     found = {
