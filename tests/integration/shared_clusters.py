@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from stallbench.engines import driver_of
 from stallbench.engines.database import Database
@@ -49,14 +50,14 @@ class SharedClusters:
 
     @contextmanager
     def lend(self, database: Database, logs: Path, second_engine: str | None) -> Iterator[StartedCluster]:
-        """Yield a cluster with an empty database: one that another test has left as it was, or else a new one that logs to ``logs``."""
+        """Yield a cluster with an empty database: one that another test has left as it was, or else a new one. One that is not shared logs to ``logs``."""
         key = database.model_dump_json()
         special = database.small_disk or database.volatile_cache or database.pooler
         if database.engine not in _STATE or database.replicas or special or second_engine:
             with running_cluster(database, logs, second_engine) as started:
                 yield started
             return
-        found = self._idle.pop(key, None) or _start(database, logs)
+        found = self._idle.pop(key, None) or _start(database)
         with ExitStack() as stack:
             stack.callback(found.stack.close)  # unless the test leaves it as it was
             yield found.started
@@ -79,9 +80,11 @@ CLUSTERS = SharedClusters()
 """Those of this process."""
 
 
-def _start(database: Database, logs: Path) -> _Idle:
+def _start(database: Database) -> _Idle:
+    """Start a cluster whose logs outlive the folder of the test that needed it first: pytest removes that when the test has passed."""
     stack = ExitStack()
-    started = stack.enter_context(running_cluster(database, logs))
+    logs = stack.enter_context(TemporaryDirectory(prefix="logs-of-shared-servers-"))
+    started = stack.enter_context(running_cluster(database, Path(logs)))
     return _Idle(started, stack, _read_state(started))
 
 

@@ -61,7 +61,11 @@ def test_the_queue_that_init_creates_keeps_every_promise_that_it_gives(tmp_path:
     assert {name: each.reason for name, each in found.items() if each.result == "info"} == {
         "a job whose claim has expired counts as waiting and is given to another worker": "its claims do not expire",
         "a failed job is kept and offered again": "it delays a failed job",
+        "a job without an attempt left is not offered again": "it offers a failed job again and again",
         "a job whose key another one has is refused": "its jobs have no keys",
+        "a worker that stops gives back what it has not begun": "a claim takes one job",
+        "a worker whose claim has expired takes nothing from the next one": "its claims do not expire",
+        "no job is overtaken for ever": "its jobs are claimed in their order",
         "an iteration of the scheduler loses, repeats and releases no job": "it has no scheduler",
     }
 

@@ -16,6 +16,6 @@ def test_the_documented_collector_sees_a_sort_on_disk(
     database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = read_added_lines("add-a-collector.md")
-    collector = "stallbench/engines/collectors/temp_files.py"
+    collector = "stallbench/engines/postgres/collectors/temp_files.py"
     load_module(collector, files[collector], monkeypatch)
     load_test(files)["test_a_sort_on_disk_is_seen"](database, tmp_path)

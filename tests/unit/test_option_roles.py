@@ -1,4 +1,4 @@
-"""A queue declares which of its options limits attempts, ends a claim after a time, or sets the window of a claim."""
+"""A queue declares which of its options limits attempts, ends a claim after a time, or sets the batch or the window of a claim."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ class Options(QueueOptions):
 
     patience: Annotated[int, OptionRole.EXPIRY] = Field(default=30, description="seconds")
     lives: Annotated[int, OptionRole.ATTEMPT_LIMIT] = Field(default=0, ge=0, description="attempts")
+    handful: Annotated[int, OptionRole.BATCH] = Field(default=1, ge=1, description="jobs")
     choice: Annotated[int, OptionRole.WINDOW] = Field(default=1, ge=1, description="jobs")
 
 
 def test_an_option_is_recognised_by_its_role_and_not_by_its_name() -> None:
-    assert [Options.find_option(role) for role in OptionRole] == ["lives", "patience", "choice"]
-    options = Options(patience=5, lives=3, choice=10)
-    assert [options.value_of(role) for role in OptionRole] == [3, 5, 10]
+    assert [Options.find_option(role) for role in OptionRole] == ["lives", "patience", "handful", "choice"]
+    options = Options(patience=5, lives=3, handful=4, choice=10)
+    assert [options.value_of(role) for role in OptionRole] == [3, 5, 4, 10]
 
 
 def test_a_value_without_effect_counts_as_none() -> None:
-    options = Options(lives=0, choice=1)
+    options = Options(lives=0, handful=1, choice=1)
     assert options.value_of(OptionRole.ATTEMPT_LIMIT) is None
     assert options.value_of(OptionRole.WINDOW) is None
 
