@@ -108,6 +108,8 @@ MEASURES: dict[str, Measure] = {
         Measure("start_delay_ms", "ms", FromTable("jobs", by_time=True), DISTRIBUTION, "start delay", "from the due time of a scheduled job to its claim"),
         Measure("default_queue_latency_ms", "ms", FromTable("jobs", by_time=True), DISTRIBUTION, "latency of the default queue",
                 "the latency of the jobs of the default queue; only for runs that also have jobs of other queues", by_second=_QUANTILES),
+        Measure("overlaps", "executions", FromTable("waiting", by_time=True), COUNT, "overlapping executions",
+                "executions that began while another job was executed with the same limit, which allows one at a time", in_report=("count",), hides_zero=True),
         Measure("repeated_keys", "jobs", FromTable("jobs", by_time=True), COUNT, "repeated keys",
                 "jobs with a key that an earlier job had; the key of a library's periodic job is its period"),
         Measure("skipped_keys", "keys", FromTable("jobs", by_time=True), COUNT, "skipped keys", "keys between the first and the last one that no job has"),

@@ -13,9 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from stallbench.pipeline.phases import as_phase_rows
+from stallbench.pipeline.tables import EXAMPLES
 
-EXAMPLES = 20
-"""Of job ids, in each row of a table of findings."""
 _FATE = ("state", "enqueue_recorded", "enqueue_failed", "left_over", "held_after_completion")
 
 

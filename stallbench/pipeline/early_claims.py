@@ -12,13 +12,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.conservation import EXAMPLES
+from stallbench.pipeline.tables import EXAMPLES
 from stallbench.records.events import Event
 
 
 def find_preconditions(events: DataFrame) -> DataFrame:
     """Return ``job_id, producer, kind, subject`` of each job that was enqueued with something to wait for, or into a queue or with a key that was recorded."""
-    kind, subject = (F.regexp_extract("detail", r"^(fifo|due|after|queue|key):(.+)$", group) for group in (1, 2))
+    kind, subject = (F.regexp_extract("detail", r"^(fifo|due|after|alone|queue|key):(.+)$", group) for group in (1, 2))
     enqueued = events.filter((F.col("event") == Event.ENQUEUED) & F.col("detail").isNotNull())
     found = enqueued.select("job_id", F.col("process").alias("producer"), kind.alias("kind"), subject.alias("subject"))
     return found.filter("kind <> ''")
@@ -33,7 +33,8 @@ def make_waiting(preconditions: DataFrame, events: DataFrame, jobs: DataFrame) -
     executions = _find_executions(events.join(concerned, "job_id", "left_semi"))
     rules = {
         "fifo_order": _overtaken(claimed),
-        "fifo_alone": _overlapping(preconditions, executions),
+        "fifo_alone": _overlapping(preconditions, executions, "fifo"),
+        "limit_alone": _overlapping(preconditions, executions, "alone"),
         "not_before_due": claimed.filter("kind = 'due'").withColumn(
             "is_broken", F.col("first_claimed_ns") < F.col("subject").cast("long")
         ),
@@ -61,13 +62,24 @@ def _overtaken(claimed: DataFrame) -> DataFrame:
     return claimed.filter("kind = 'fifo'").withColumn("is_broken", is_broken)
 
 
-def _overlapping(preconditions: DataFrame, executions: DataFrame) -> DataFrame:
-    """Did an execution begin while an earlier one in the same FIFO queue was still running? The execution of a dead process is not running."""
-    earlier = Window.partitionBy("subject").orderBy("claimed_ns").rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
-    of_queues = preconditions.filter("kind = 'fifo'").join(executions, "job_id", "left")
-    is_broken = F.coalesce(F.max("worked_ns").over(earlier) > F.col("claimed_ns"), F.lit(False))
-    judged = of_queues.withColumn("is_broken", is_broken)
+def find_overlaps(preconditions: DataFrame, events: DataFrame) -> DataFrame:
+    """Return a row for each execution that began while an earlier one with the same limit was still running, with ``claimed_ns``."""
+    limited = preconditions.filter("kind = 'alone'")
+    executions = _find_executions(events.join(limited.select("job_id"), "job_id", "left_semi"))
+    return _judge_overlapping(limited, executions).filter("is_broken")
+
+
+def _overlapping(preconditions: DataFrame, executions: DataFrame, kind: str) -> DataFrame:
+    """Did an execution begin while an earlier one in the same FIFO queue, or with the same limit, was still running?"""
+    judged = _judge_overlapping(preconditions.filter(F.col("kind") == kind), executions)
     return judged.groupBy("job_id").agg(F.min("claimed_ns").alias("first_claimed_ns"), F.max("is_broken").alias("is_broken"))
+
+
+def _judge_overlapping(preconditions: DataFrame, executions: DataFrame) -> DataFrame:
+    """Return each execution of these jobs, and whether an earlier one was still running. The execution of a dead process is not running."""
+    earlier = Window.partitionBy("subject").orderBy("claimed_ns").rowsBetween(Window.unboundedPreceding, Window.currentRow - 1)
+    is_broken = F.coalesce(F.max("worked_ns").over(earlier) > F.col("claimed_ns"), F.lit(False))
+    return preconditions.join(executions, "job_id", "left").withColumn("is_broken", is_broken)
 
 
 def _before_blocker(claimed: DataFrame, executions: DataFrame) -> DataFrame:

@@ -19,6 +19,7 @@ from stallbench.engines.error_kinds import ErrorKind
 from stallbench.measure_definition import FromEvents, FromSamples
 from stallbench.measures import MEASURES
 from stallbench.pipeline.duplicates import re_executions
+from stallbench.pipeline.early_claims import find_overlaps
 from stallbench.pipeline.positions import add_previous, choose_partitions
 from stallbench.pipeline.read import Records, is_event
 from stallbench.records.events import ERROR_PATTERN, Event
@@ -73,6 +74,8 @@ def measure_events(
     if preconditions is not None:
         parts.append(_measure_start_delays(preconditions, jobs))
         parts.append(_measure_default_queue(preconditions, jobs))
+        overlaps = find_overlaps(preconditions, records.events)
+        parts.append(_of_measure("overlaps", overlaps, F.col("claimed_ns"), None))
         parts += _measure_keys(_find_keys(preconditions, jobs), choose_partitions(records.count_events(Event.ENQUEUED)))
     if fired := records.count_events(Event.FIRED):
         parts += _measure_keys(_find_periods(records.events), choose_partitions(fired))

@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.pipeline.frames import constant, make_rows
 from stallbench.pipeline.jobs_by_time import JobsByTime, is_due_first, slot_of
 from stallbench.pipeline.read import is_failed_enqueue
+from stallbench.pipeline.tables import EXAMPLES
 from stallbench.pipeline.time_axis import PATIENCE_S, TimeAxis
 from stallbench.records.events import Event
 from stallbench.records.injections import InjectionRecord
@@ -131,7 +131,9 @@ def _never_claimed(jobs: DataFrame, preconditions: DataFrame | None, axis: TimeA
     """Return ``job_id, kind, waited_s`` of the jobs that had been ready by then and were never claimed."""
     waiting = jobs.filter(is_due_first() & F.col("first_claimed_ns").isNull() & (F.col("enqueued_ns") <= ready_by_ns))
     if preconditions is not None:
-        waiting = waiting.join(preconditions.filter("kind IN ('fifo', 'due', 'after')").select("job_id"), "job_id", "left_anti")
+        waiting = waiting.join(
+            preconditions.filter("kind IN ('fifo', 'due', 'after', 'alone')").select("job_id"), "job_id", "left_anti"
+        )
     return waiting.select(
         "job_id",
         F.lit(NEVER_CLAIMED).alias("kind"),

@@ -74,6 +74,8 @@ TABLES = {
 }
 """Every table, and its columns with their types as Spark writes them; their meanings are in docs/run-folder.md."""
 
+EXAMPLES = 20
+"""Of job ids, in each row of a table of findings."""
 MADE_WHOLE = "_SUCCESS"
 """The file that Spark adds to a table's folder once everything in it has been written."""
 

@@ -17,10 +17,11 @@ import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from stallbench.pipeline.conservation import EXAMPLES, Unrecorded, is_unrecorded
+from stallbench.pipeline.conservation import Unrecorded, is_unrecorded
 from stallbench.pipeline.jobs_by_time import slot_of, span_of
 from stallbench.pipeline.overdue import find_end_of_faults
 from stallbench.pipeline.read import Records, is_event
+from stallbench.pipeline.tables import EXAMPLES
 from stallbench.pipeline.time_axis import PATIENCE_S
 from stallbench.processes.record import ProcessRecord
 from stallbench.records.events import ENQUEUE, ERROR_PATTERN, Event

@@ -78,10 +78,11 @@ class NewJob:
 class Precondition:
     """What a job waits for before it may be claimed, or what distinguishes it from other jobs."""
 
-    kind: Literal["fifo", "due", "after", "queue", "key"]
-    """The jobs before it in a FIFO queue that runs one job at a time; a due time; another job's success; its queue, if not the default; its key."""
+    kind: Literal["fifo", "due", "after", "alone", "queue", "key"]
+    """The jobs before it in a FIFO queue that runs one job at a time; a due time; another job's success; any job with the same limit, of which one is
+    executed at a time; its queue, if not the default; its key."""
     subject: str
-    """The FIFO queue's name; nanoseconds since 1970, UTC; the other job's id; the queue's name; the key."""
+    """The FIFO queue's name; nanoseconds since 1970, UTC; the other job's id; the limit's key; the queue's name; the key."""
 
     def __str__(self) -> str:
         """Return its form in the event log."""

@@ -1,10 +1,20 @@
 -- Unique jobs that are scheduled first, and made ready by a stager.
 
 -- name: schedule_new_jobs
--- New jobs are due {delay} seconds later.
+-- New jobs are due {delay} seconds later, and up to {jitter} more.
 ALTER TABLE status_column_jobs
   ALTER COLUMN status SET DEFAULT 'scheduled',
-  ALTER COLUMN run_at SET DEFAULT now() + {delay} * interval '1 second'
+  ALTER COLUMN run_at SET DEFAULT now() + ({delay} + {jitter} * random()) * interval '1 second'
+
+-- name: put_off_new_jobs
+-- They are due at the next multiple of {every} seconds after that.
+ALTER TABLE status_column_jobs
+  ALTER COLUMN run_at SET DEFAULT to_timestamp({every} * ceil(extract(epoch FROM now() + {delay} * interval '1 second') / {every}))
+    + {jitter} * random() * interval '1 second'
+
+-- name: due_times
+-- When these jobs are due, in microseconds since 1970.
+SELECT job_id, (extract(epoch FROM run_at) * 1000000)::bigint FROM status_column_jobs WHERE job_id = ANY($1::bigint[])
 
 -- name: index_scheduled
 -- The stager reads this index.
@@ -18,6 +28,18 @@ WHERE unique_key IS NOT NULL AND status IN ('ready', 'claimed')
 -- name: try_to_lock_stager
 -- Whether no other worker stages now. Its own statement: the next one must see what the former stager has committed.
 SELECT pg_try_advisory_xact_lock(hashtextextended('staged_jobs', 0))::int
+
+-- name: limit_stager
+-- Lets the server cancel the next statement of the transaction after that time.
+SET LOCAL statement_timeout = {timeout_ms}
+
+-- name: stage_in_batches
+-- Makes the first due jobs ready, {batch} at most.
+UPDATE status_column_jobs
+SET status = 'ready'
+WHERE job_id IN (
+  SELECT job_id FROM status_column_jobs WHERE status = 'scheduled' AND run_at <= now() ORDER BY run_at LIMIT {batch}
+)
 
 -- name: stage_in_one_statement
 -- Makes all due jobs ready, or none.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -69,8 +69,13 @@ class StatusColumn(PostgresQueue[StatusColumnOptions]):
     promise = Promise.AT_LEAST_ONCE
     ordered = True
     claims_survive_connection = True
-    tables = ("status_column_jobs",)
-    indexes = ("status_column_jobs_pkey", "status_column_jobs_ready", "status_column_jobs_claimed", "status_column_jobs_payload")
+    tables: ClassVar[tuple[str, ...]] = ("status_column_jobs",)
+    indexes: ClassVar[tuple[str, ...]] = (
+        "status_column_jobs_pkey",
+        "status_column_jobs_ready",
+        "status_column_jobs_claimed",
+        "status_column_jobs_payload",
+    )
     claim_pattern = r"^UPDATE status_column_jobs .*SKIP LOCKED"
 
     def __init__(self, connection: Any, options: StatusColumnOptions) -> None:

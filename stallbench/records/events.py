@@ -79,7 +79,7 @@ class EventRecord(NamedTuple):
     """How long the call took."""
     detail: str
     """Free text without line breaks. For ``enqueued``: what the job waits for, if it does: ``fifo:<its queue>``, ``due:<t_ns>``,
-    ``after:<job_id>``; or what distinguishes it: ``queue:<its queue>`` if that is not the default one, ``key:<its key>``.
+    ``after:<job_id>``, ``alone:<the key of its limit>``; or what distinguishes it: ``queue:<its queue>`` if that is not the default one, ``key:<its key>``.
     For ``error`` and ``retried``: see `format_error`. For ``fired``: the library's own id of the job."""
 
 

@@ -11,6 +11,7 @@ from stallbench.verdicts.check import Check, Finding, RunTables
 _RULES = {
     "fifo_order": ("jobs of a FIFO queue run in their order", "were overtaken in their FIFO queue"),
     "fifo_alone": ("a FIFO queue runs one job at a time", "began while another job of their FIFO queue was running"),
+    "limit_alone": ("one job of each limit is executed at a time", "began while another job of their limit was running"),
     "not_before_due": ("a scheduled job does not start before it is due", "started before they were due"),
     "not_before_blocker": (
         "a blocked job waits until the other job succeeds",

@@ -87,6 +87,20 @@ SHORTENED = {
         "phases.out_of_ids.duration=50s",
         "phases.recovery.duration=8s",
     ],
+    "dashboard-counts": [
+        "queue.retained=500_000",
+        "phases.warmup.duration=2s",
+        "phases.baseline.duration=6s",
+        "phases.dashboard.duration=15s",
+        "phases.recovered.duration=3s",
+    ],
+    "due-at-once": ["phases.warmup.duration=2s", "phases.baseline.duration=10s", "phases.due.duration=38s"],
+    "concurrency-limit --variant once": [
+        "phases.warmup.duration=2s",
+        "phases.baseline.duration=3s",
+        "phases.trouble.duration=14s",
+        "phases.after.duration=14s",
+    ],
     "unique-race --variant staged": ["phases.warmup.duration=2s"],  # the second producer takes seconds to start
     "listener-herd --variant batches": ["phases.warmup.duration=2s", "phases.herd.duration=15s"],
     "sqlite-reader --variant busy_timeout": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -83,3 +84,39 @@ def test_only_one_worker_stages_at_a_time_and_the_others_do_not_wait(install: In
         stager.execute("SELECT pg_advisory_xact_lock(hashtextextended('staged_jobs', 0))")
         assert not claim_all(queue)
     assert claim_all(queue) == [job_id]
+
+
+def test_a_time_limit_that_all_due_jobs_exceed_stops_the_stager_unless_it_takes_a_batch(install: InstallQueue) -> None:
+    due = [NewJob(payload="{}")] * 20_000
+    queue = install(unique="none", unique_when_ready=False, stage="in_one_statement", stage_timeout=0.005)
+    queue.load(due)
+    for _ in range(2):
+        with pytest.raises(psycopg.errors.QueryCanceled) as raised:
+            queue.claim()
+        assert queue.recover(raised.value)
+    batches = install(unique="none", unique_when_ready=False, stage="in_batches", stage_batch=10, stage_timeout=5)
+    first = batches.load(due)[0]
+    assert claim_all(batches) == [*range(first, first + 5)]
+
+
+def test_a_job_without_a_key_says_when_it_is_due(install: InstallQueue) -> None:
+    queue = install(unique="none", delay=60)
+    (without,) = queue.enqueue([NewJob(payload="{}")])
+    (due,) = queue.preconditions.values()
+    assert due.kind == "due"
+    assert 0 < int(due.subject) / 1e9 - time.time() <= 60
+    (with_key,) = queue.enqueue([OTHER])
+    assert {str(each) for each in queue.preconditions.values()} == {"key:8"}
+    assert without != with_key
+
+
+def test_jobs_that_are_put_off_are_due_at_the_same_moment(install: InstallQueue) -> None:
+    queue = install(unique="none", delay=10, due_every=3600)
+    for _ in range(2):
+        queue.enqueue([OTHER])
+    due = queue.connection.execute("SELECT DISTINCT extract(epoch FROM run_at)::bigint % 3600 FROM status_column_jobs").fetchall()
+    assert due == [(0,)]
+    queue = install(unique="none", delay=10, due_every=3600, due_jitter=600)
+    queue.load([OTHER] * 50)
+    spread = queue.connection.execute("SELECT max(run_at) - min(run_at) > interval '1 minute' FROM status_column_jobs").fetchone()
+    assert spread == (True,)

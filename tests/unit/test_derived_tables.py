@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from stallbench.pipeline.claim_growth import make_growth_metrics
-from stallbench.pipeline.conservation import EXAMPLES, Unrecorded, count_unrecorded, make_conservation, make_lost_metric
+from stallbench.pipeline.conservation import Unrecorded, count_unrecorded, make_conservation, make_lost_metric
 from stallbench.pipeline.jobs_by_time import JobsByTime
 from stallbench.pipeline.order import make_order_metrics
 from stallbench.pipeline.rounds import make_round_metrics
+from stallbench.pipeline.tables import EXAMPLES
 from stallbench.pipeline.unrecorded_enqueues import Gap, fill_gaps, place_gaps
 
 FATE = ["state", "enqueue_recorded", "enqueue_failed", "left_over", "held_after_completion", "jobs", "examples"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from stallbench.injection.faults.crash_point import CrashAtPoint
-from stallbench.pipeline.conservation import EXAMPLES
 from stallbench.pipeline.large_tables import field
 from stallbench.pipeline.overdue import HELD_FOR_THE_DEAD, LEFT_BEHIND, LEFT_WHILE_IDLE, NEVER_CLAIMED, PASSED_OVER
+from stallbench.pipeline.tables import EXAMPLES
 from stallbench.queues import Promise
 from stallbench.records.injections import JOBS
 from stallbench.run.folder import RunFolder
