@@ -113,7 +113,10 @@ class Engine(ABC):
         raise NotImplementedError(f"{self.title} has no sessions")
 
     def read_parameters(self, where: str, query: str) -> dict[str, str]:
-        """Return what an address says after ``?`` about the connection. ``where``: of the address, for errors. Raises `BadInputError`."""
+        """Return what an address says after ``?`` about the connection. ``where``: of the address, for errors.
+
+        Raises `BadInputError`; `NotImplementedError` without `schemes`.
+        """
         raise NotImplementedError(f"{self.title} has no addresses")
 
     def find_version_issue(self, version: str) -> str | None:

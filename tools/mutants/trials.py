@@ -354,7 +354,7 @@ def _observe_promise(promise: QueuePromise, kind: str, options: Mapping[str, obj
     lines: dict[str, set[int]] = {}
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
-        if not frame.f_code.co_filename.startswith(folder):  # every call of the process comes by here
+        if not frame.f_code.co_filename.startswith(folder):  # called at every call in the process
             return None
         lines.setdefault(frame.f_code.co_filename.removeprefix(folder), set()).add(frame.f_lineno)
         return trace
